@@ -1,0 +1,422 @@
+"""The app: the composition root. It opens the store, hosts a worker if wanted, and has the verbs for everyone outside of runs."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+import secrets
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from perdure import logs
+from perdure.build import build_of
+from perdure.call import Call, WorkflowCall
+from perdure.core import stdlib
+from perdure.core.codec import encode_error, natural_encode, validate
+from perdure.core.duration import microseconds
+from perdure.core.errors import ConfigurationError, InvalidAnswer, NotStorable, PerdureError, UnknownWait, UnknownWorkflow, WrongContext
+from perdure.core.status import Status
+from perdure.gate import Gate
+from perdure.handle import Handle
+from perdure.listing import OpenPromise, Page, RunInfo, WorkerInfo
+from perdure.location import resolve, store_for
+from perdure.registry import definitions, unknown_workflow
+from perdure.runtime.clock import SystemClock
+from perdure.runtime.options import WorkerOptions
+from perdure.runtime.process import Process
+from perdure.runtime.worker import Worker
+from perdure.stores.base import Filter, Start
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
+    from types import TracebackType
+    from typing import Self
+
+    from perdure.core.duration import Duration
+    from perdure.runtime.clock import Clock
+    from perdure.stores.base import Store
+
+__all__ = ["App"]
+
+R = TypeVar("R")
+logger = logging.getLogger("perdure.app")
+
+IF_EXISTS = ("return", "reject", "replace", "retry_failed")
+
+
+class App:
+    """Opens a store and hosts a worker in this process.
+
+    `url` names the store (default: `$PERDURE_URL`, else `sqlite:///perdure.db`). `worker=False` only starts, sends, asks and
+    observes. `workflows` narrows down what the worker runs (default: all that are defined). `public_url` and `secret` make the
+    addresses of promises. `drain` is how long `close()` lets steps finish. The rest is for tuning: `lease` (how long a silent
+    worker is believed to live), `residency` (how long a waiting run stays in memory), `cancel_grace` (how long a cancelled run
+    may unwind), `payload_cap` (the largest value in bytes), `threads` (for `def` steps).
+
+    Constructing does no I/O. Use `async with App(...) as app`, or `await app.open()` and `await app.close()`.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        worker: bool = True,
+        workflows: Iterable[Any] | None = None,
+        public_url: str = "",
+        secret: str = "",
+        drain: Duration = "30s",
+        lease: Duration = "10s",
+        residency: Duration = "5s",
+        cancel_grace: Duration = "30s",
+        payload_cap: int = 16 * 1024 * 1024,
+        threads: int = 16,
+    ) -> None:
+        self.url = resolve(url)
+        self.definitions = definitions if workflows is None else definitions.only(workflows)
+        self._hosts_worker = worker
+        self._options = WorkerOptions(
+            lease=_positive(microseconds(lease, "lease"), "lease"),
+            residency=microseconds(residency, "residency"),
+            cancel_grace=microseconds(cancel_grace, "cancel_grace"),
+            drain=microseconds(drain, "drain"),
+            payload_cap=_positive(payload_cap, "payload_cap"),
+            threads=_positive(threads, "threads"),
+            public_url=public_url,
+            secret=secret,
+        )
+        self._process: Process | None = None
+        self._worker: Worker | None = None
+        self._gate: Gate | None = None
+
+    # ── opening ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def open(self) -> Self:
+        """Open the store and begin to work. Raises a `StoreError` that says what is wrong; nothing was changed then."""
+        if self._process is not None:
+            raise WrongContext("this App is open already", hint="close it first, or make another App")
+        stdlib.install()
+        logs.install()
+        self._warn_of_memory()
+        process = Process(
+            self._make_store(),
+            self._make_clock(),
+            self._options,
+            role="worker" if self._hosts_worker else "client",
+            build=build_of({definition.fn.__module__ for definition in self.definitions.all()}),
+            version=_version(),
+            workflows=self.definitions.names() if self._hosts_worker else [],
+            threads=self._uses_threads(),
+        )
+        await process.open()
+        self._process = process
+        self._worker = Worker(process, self.definitions) if self._hosts_worker else None
+        self._gate = Gate(process, self._worker, self.definitions)
+        if self._worker is not None:
+            self._worker.take()
+        return self
+
+    async def close(self) -> None:
+        """Stop: claim nothing more, let steps finish within `drain`, hand runs back. Parked runs are not waited for."""
+        process, worker = self._process, self._worker
+        self._process = self._worker = self._gate = None
+        if process is None:
+            return
+        if worker is not None:
+            await worker.drain(self._options.drain)
+        await process.close()
+
+    async def __aenter__(self) -> Self:
+        return await self.open()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def _make_store(self) -> Store:
+        return store_for(self.url)
+
+    def _make_clock(self) -> Clock:
+        return SystemClock(asyncio.get_running_loop())
+
+    def _uses_threads(self) -> bool:
+        return True
+
+    def _warn_of_memory(self) -> None:
+        if ":memory:" in self.url or self.url in ("sqlite://", "sqlite:///"):
+            logger.warning("runs kept in :memory: end with the process; it is meant for tests (perdure.testing.TestApp)")
+
+    @property
+    def gate(self) -> Gate:
+        """The way to the store. Raises `WrongContext` when the app is not open."""
+        if self._gate is None:
+            raise WrongContext("this App is not open", hint="use it inside `async with App(...) as app:`")
+        return self._gate
+
+    # ── starting ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @overload
+    async def start(
+        self,
+        call: WorkflowCall[R],
+        *,
+        id: str | None = None,
+        tags: Iterable[str] = (),
+        delay: Duration | None = None,
+        if_exists: str = "return",
+        send: tuple[str, Any] | None = None,
+    ) -> Handle[R]: ...
+    @overload
+    async def start(
+        self,
+        call: str,
+        *,
+        args: Mapping[str, Any] | Sequence[Any] = (),
+        id: str | None = None,
+        tags: Iterable[str] = (),
+        delay: Duration | None = None,
+        if_exists: str = "return",
+        send: tuple[str, Any] | None = None,
+    ) -> Handle[Any]: ...
+    async def start(
+        self,
+        call: WorkflowCall[Any] | str,
+        *,
+        args: Mapping[str, Any] | Sequence[Any] = (),
+        id: str | None = None,
+        tags: Iterable[str] = (),
+        delay: Duration | None = None,
+        if_exists: str = "return",
+        send: tuple[str, Any] | None = None,
+    ) -> Handle[Any]:
+        """Start a run: durable when this returns.
+
+        `call` is a workflow's call, or the workflow's name with `args` (by parameter name, or in order), for processes that do
+        not import it. The same `id` again is the same run: `if_exists` says what to do then: `return` it (with other arguments:
+        `DuplicateRun`), `reject`, `replace` it, or `retry_failed`. `delay` puts the start off. `tags` are found by `runs(tag=)`.
+        `send=(name, value)` leaves a first message in the same transaction, for a run that exists too.
+
+        Raises `DuplicateRun`, `UnknownWorkflow`, `NotStorable`, `StoreError`.
+        """
+        gate = self.gate
+        if if_exists not in IF_EXISTS:
+            raise ConfigurationError(f"if_exists must be one of {', '.join(IF_EXISTS)}, not {if_exists!r}")
+        change = Start(id=_run_id(id), workflow="", input=b"", digest=b"", at=gate.now(), if_exists=if_exists, tags=_tags(tags))
+        if isinstance(call, str):
+            definition, data = await self._by_name(call, args)
+            change.workflow = definition.name if definition is not None else call
+        elif isinstance(call, WorkflowCall):
+            definition = call.definition
+            data = definition.arguments.encode(call.args, call.kwargs)
+            call.use()
+            change.workflow = definition.name
+        else:
+            raise _not_a_call(call)
+        change.due_at = change.at + (microseconds(delay, "delay") if delay is not None else 0)
+        if definition is not None:
+            change.version = definition.version
+            change.deadline_at = change.due_at + definition.deadline if definition.deadline else 0
+        gate.packed_input(change, data)
+        if send is not None:
+            message, blobs = gate.signal(*send, uid="")
+            change.messages.append(message)
+            change.blobs.extend(blobs)
+        started = await gate.start(change)
+        if started.created and change.due_at > change.at and self._worker is not None:
+            self._worker.due(change.due_at)
+        schema = definition.schema if definition is not None else None
+        return Handle(gate, change.id, started.run.number, schema)
+
+    async def _by_name(self, name: str, args: Mapping[str, Any] | Sequence[Any]) -> tuple[Any, bytes]:
+        definition = self.definitions.workflow(name) or definitions.workflow(name)
+        positional, named = ((), dict(args)) if hasattr(args, "keys") else (tuple(args), {})  # type: ignore[call-overload]
+        if definition is not None:
+            return definition, definition.arguments.encode(positional, named)
+        known = set(self.definitions.names())
+        for row in await self.gate.read(lambda: self.gate.store.workers(live_only=False)):
+            known.update(row.workflows)
+        if name not in known and (known or self._hosts_worker):
+            raise unknown_workflow(name, known)
+        return None, natural_encode(list(positional) if positional else named)
+
+    @overload
+    async def run(self, call: WorkflowCall[R], **options: Any) -> R: ...
+    @overload
+    async def run(self, call: str, **options: Any) -> Any: ...
+    async def run(self, call: Any, **options: Any) -> Any:
+        """Start a run and wait for its result. Takes the options of `start`."""
+        return await (await self.start(call, **options)).result()
+
+    def handle(self, id: str) -> Handle[Any]:
+        """A handle on the run with this id. Makes no query: an unknown id shows at the first use."""
+        return Handle(self.gate, str(id))
+
+    # ── listing ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def runs(
+        self,
+        *,
+        status: Status | str | Iterable[Status | str] | None = None,
+        workflow: str = "",
+        tag: str | Iterable[str] = (),
+        id_prefix: str = "",
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int = 50,
+        after: str | None = None,
+    ) -> Page[RunInfo]:
+        """A page of runs, newest first. `after` is the `next` of the page before.
+
+        `since` and `until` limit the time of creation; several tags must all be there.
+        """
+        if limit < 1:
+            raise ConfigurationError(f"limit must be at least 1, not {limit}")
+        wanted = Filter(
+            statuses=_statuses(status),
+            workflow=workflow,
+            tags=_tags((tag,) if isinstance(tag, str) and tag else tag or ()),
+            id_prefix=id_prefix,
+            created_from=_stamp(since),
+            created_until=_stamp(until),
+            before=_page(after),
+            limit=limit + 1,
+        )
+        store = self.gate.store
+        rows = await self.gate.read(lambda: store.list_runs(wanted))
+        more = rows[limit - 1].number if len(rows) > limit else None
+        return Page([RunInfo.of(row) for row in rows[:limit]], str(more) if more is not None else None)
+
+    async def count(self) -> dict[str, int]:
+        """How many runs there are, per status."""
+        return await self.gate.read(self.gate.store.count_runs)
+
+    async def workers(self, *, live_only: bool = True) -> list[WorkerInfo]:
+        """Processes with an app on this store."""
+        store = self.gate.store
+        return [WorkerInfo.of(row) for row in await self.gate.read(lambda: store.workers(live_only=live_only))]
+
+    # ── people and the outside world ────────────────────────────────────────────────────────────────────────────────
+
+    async def inbox(self, *, to: str = "", limit: int = 100, after: str | None = None) -> Page[OpenPromise]:
+        """Open asks, oldest first: what waits for a person. `after` is the `next` of the page before."""
+        store = self.gate.store
+        rows = await self.gate.read(lambda: store.promises(kind="ask", to=to, after=after or "", limit=limit + 1))
+        more = rows[limit - 1].id if len(rows) > limit else None
+        return Page([OpenPromise.of(row) for row in rows[:limit]], more)
+
+    async def answer(self, id: str, value: Any, *, by: str = "") -> None:
+        """Answer an ask. Raises `InvalidAnswer` (nothing is changed), `AlreadyResolved`, `UnknownWait`."""
+        await self.resolve(id, value, by=by)
+
+    async def decline(self, id: str, reason: str = "", *, by: str = "") -> None:
+        """Refuse to answer an ask: awaiting it raises `PermissionError` with the reason."""
+        await self.reject(id, PermissionError(reason or "the question was declined"), by=by)
+
+    async def resolve(self, id: str, value: Any, *, by: str = "") -> None:
+        """Complete a promise with a value. Raises `InvalidAnswer`, `AlreadyResolved`, `UnknownWait`."""
+        try:
+            data = natural_encode(value)
+        except NotStorable as error:
+            raise InvalidAnswer(f"the answer cannot be stored: {error.message}", hint="answer with JSON data") from error
+        await self._check_answer(id, data)
+        await self.gate.answer(id, "answered", data, failed=False, by=by)
+
+    async def reject(self, id: str, error: BaseException | str, *, by: str = "") -> None:
+        """Complete a promise with an error: awaiting it raises it. Raises `AlreadyResolved`, `UnknownWait`."""
+        problem = error if isinstance(error, BaseException) else RuntimeError(error)
+        await self.gate.answer(id, "rejected", encode_error(problem), failed=True, by=by)
+
+    async def _check_answer(self, id: str, data: bytes) -> None:
+        store = self.gate.store
+        row = await self.gate.read(lambda: store.promise(id))
+        if row is None:
+            open_now = await self.gate.read(lambda: store.promises(limit=5))
+            listed = ", ".join(each.id for each in open_now)
+            raise UnknownWait(
+                f"no ask or promise has the id {id!r}", hint=f"open now: {listed}" if listed else "nothing is open: see perdure inbox"
+            )
+        promise = OpenPromise.of(row)
+        problems = validate_answer(data, promise.schema)
+        if problems:
+            raise InvalidAnswer(
+                f"the answer does not fit {promise.question or promise.name!r}: {'; '.join(problems)}",
+                run=promise.run,
+                hint=f"it must fit {row.schema}",
+            )
+
+    @property
+    def worker(self) -> Worker | None:
+        """The worker in this process, if one is hosted."""
+        return self._worker
+
+
+def validate_answer(data: bytes, schema: dict[str, Any]) -> list[str]:
+    """What is wrong with an answer, one sentence each."""
+    import msgspec
+
+    return validate(msgspec.json.decode(data), schema) if schema else []
+
+
+def _positive(value: int, what: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ConfigurationError(f"{what} must be a positive number, not {value!r}")
+    return value
+
+
+def _run_id(id: str | None) -> str:
+    if id is None:
+        return base64.b32encode(secrets.token_bytes(10)).decode().lower()
+    if not isinstance(id, str) or not id or len(id) > 500 or "\x00" in id:
+        raise ConfigurationError(f"a run's id must be text of 1 to 500 characters, not {id!r}")
+    return id
+
+
+def _tags(tags: Iterable[str]) -> list[str]:
+    given = [tags] if isinstance(tags, str) else list(tags)
+    for tag in given:
+        if not isinstance(tag, str) or not tag:
+            raise ConfigurationError(f"a tag must be text, not {tag!r}")
+    return sorted(set(given))
+
+
+def _statuses(status: Any) -> list[str]:
+    given = [] if status is None else [status] if isinstance(status, str) else list(status)
+    try:
+        return [Status(each).value for each in given]
+    except ValueError as error:
+        raise ConfigurationError(f"{error}", hint=f"one of {', '.join(Status)}") from None
+
+
+def _stamp(moment: datetime | None) -> int:
+    if moment is None:
+        return 0
+    if moment.tzinfo is None:
+        raise ConfigurationError("since and until must be aware datetimes")
+    return round(moment.timestamp() * 1_000_000)
+
+
+def _page(after: str | None) -> int:
+    if after is None:
+        return 0
+    if not after.isdigit():
+        raise ConfigurationError(f"{after!r} is not the `next` of a page of runs")
+    return int(after)
+
+
+def _not_a_call(call: Any) -> PerdureError:
+    if isinstance(call, Call):
+        return WrongContext(f"{call!r} is a step's call, and only workflows are started", hint="call the step inside a workflow")
+    if asyncio.iscoroutine(call):
+        call.close()
+    return UnknownWorkflow(
+        f"app.start() was given {type(call).__name__}, not a workflow's call", hint="decorate the function with @workflow and call it"
+    )
+
+
+def _version() -> str:
+    from perdure import __version__
+
+    return __version__
+
+

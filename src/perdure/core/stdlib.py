@@ -1,0 +1,134 @@
+"""One implementation of the asyncio functions whose inner tasks differ between Python versions or depend on addresses.
+
+`asyncio.wait_for` wraps its awaitable in a task on 3.11 and not on 3.12; `asyncio.as_completed` keeps bare coroutines in a
+set, whose order is by address. A journal written on one version must replay on another, so on a run's loop both are ours.
+They are dispatched on the running loop inside the functions' own code objects, so that `from asyncio import wait_for`, done
+long before, is covered too. On every other loop the original runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import types
+from asyncio import events, tasks
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from .loop import RunLoop
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+
+__all__ = ["install"]
+
+
+async def _wait_for(awaitable: Any, timeout: float | None) -> Any:
+    """`asyncio.wait_for` as Python 3.12 defines it: the awaitable runs in the caller's task."""
+    if timeout is not None and timeout <= 0:
+        future = asyncio.ensure_future(awaitable)
+        if future.done():
+            return future.result()
+        future.cancel()
+        await asyncio.wait([future])
+        try:
+            return future.result()
+        except asyncio.CancelledError as error:
+            raise TimeoutError from error
+    loop = events.get_running_loop()
+    scope = asyncio.timeout_at(None if timeout is None else loop.time() + timeout)
+    scope.origin = "wait_for"  # type: ignore[attr-defined]  # the timer's key names where it comes from
+    async with scope:
+        return await awaitable
+
+
+class _Completed:
+    """What `asyncio.as_completed` gives: an iterator of awaitables, or (as on 3.13) an async iterator of futures."""
+
+    def __init__(self, awaitables: Iterable[Any], timeout: float | None) -> None:
+        # A dict keeps the caller's order and drops repeats, as the set in the standard library does without order.
+        self._futures = [asyncio.ensure_future(each) for each in dict.fromkeys(awaitables)]
+        self._open = len(self._futures)
+        self._done: deque[asyncio.Future[Any] | None] = deque()
+        self._waiters: deque[asyncio.Future[None]] = deque()
+        loop = events.get_running_loop()
+        self._timer = loop.call_later(timeout, self._release_all) if timeout is not None and self._futures else None
+        self._expired = False
+        for future in self._futures:
+            future.add_done_callback(self._finished)
+
+    def _release_all(self) -> None:
+        self._expired = True
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def _finished(self, future: asyncio.Future[Any]) -> None:
+        self._open -= 1
+        self._done.append(future)
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                break
+        if not self._open and self._timer is not None:
+            self._timer.cancel()
+
+    async def _next(self) -> asyncio.Future[Any]:
+        while not self._done:
+            if self._expired:
+                raise TimeoutError
+            waiter: asyncio.Future[None] = events.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            await waiter
+        future = self._done.popleft()
+        assert future is not None
+        return future
+
+    async def _result(self) -> Any:
+        return (await self._next()).result()
+
+    def __iter__(self) -> Iterator[Coroutine[Any, Any, Any]]:
+        for _ in self._futures:
+            yield self._result()
+
+    async def __aiter__(self) -> AsyncIterator[asyncio.Future[Any]]:
+        for _ in range(len(self._futures)):
+            yield await self._next()
+
+
+def _dispatch_wait_for(original: Callable[..., Any]) -> Callable[..., Any]:
+    async def wait_for(fut, timeout):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202, ASYNC109 - the original's signature
+        if _perdure_on_run():  # type: ignore[name-defined]  # noqa: F821 - a global of asyncio.tasks, see install()
+            return await _perdure_wait_for(fut, timeout)  # type: ignore[name-defined]  # noqa: F821
+        return await _perdure_original_wait_for(fut, timeout)  # type: ignore[name-defined]  # noqa: F821
+
+    return wait_for
+
+
+def _dispatch_as_completed(original: Callable[..., Any]) -> Callable[..., Any]:
+    def as_completed(fs, *, timeout=None):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+        if _perdure_on_run():  # type: ignore[name-defined]  # noqa: F821
+            return _perdure_as_completed(fs, timeout)  # type: ignore[name-defined]  # noqa: F821
+        return _perdure_original_as_completed(fs, timeout=timeout)  # type: ignore[name-defined]  # noqa: F821
+
+    return as_completed
+
+
+def _on_run() -> bool:
+    return type(events._get_running_loop()) is RunLoop  # noqa: SLF001 - must not raise outside of any loop
+
+
+def install() -> None:
+    """Make both functions dispatch on the running loop. Doing it again does nothing."""
+    names = vars(tasks)
+    if "_perdure_on_run" in names:
+        return
+    names["_perdure_on_run"] = _on_run
+    replacements = (("wait_for", _wait_for, _dispatch_wait_for), ("as_completed", _Completed, _dispatch_as_completed))
+    for name, ours, dispatch in replacements:
+        function = names[name]
+        original = types.FunctionType(function.__code__, names, name, function.__defaults__, function.__closure__)
+        original.__kwdefaults__ = function.__kwdefaults__
+        names[f"_perdure_{name}"] = ours
+        names[f"_perdure_original_{name}"] = original
+        function.__code__ = dispatch(function).__code__.replace(co_filename=function.__code__.co_filename)

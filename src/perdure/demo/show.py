@@ -1,0 +1,56 @@
+"""The whole show of `perdure demo`: the title, the story, the tally, and what to type next."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from rich.console import Console
+
+from .conductor import MODULE, RUN, play
+from .screen import Screen
+from .stage import Stage, WorkerDied, place
+from .tally import Tally
+
+__all__ = ["run_demo"]
+
+
+def run_demo(console: Console, *, keep: Path | None = None) -> int:
+    """Play the demo on `console` and return the exit code; the files stay in `keep`, or in no place at all."""
+    screen = Screen(console)
+    screen.say("perdure demo: an agent is killed in the middle of a model call, and goes on", "bold")
+    screen.say("The model is scripted. The rest is real: a worker process, its kill, a journal in SQLite.\n")
+    try:
+        with place(keep) as folder:
+            stage = Stage(screen, folder, MODULE)
+            tally = asyncio.run(play(stage))
+            _close(screen, tally)
+            _what_next(screen, stage.url, keep)
+    except (FileExistsError, WorkerDied) as problem:
+        screen.say(f"The demo stopped: {problem}", "red")
+        return 1
+    return 0
+
+
+def _close(screen: Screen, tally: Tally) -> None:
+    screen.table(
+        "What was recorded, and what ran again",
+        ("work", "in the journal", "begun", "because"),
+        [(work.name, str(work.recorded), str(work.begun), work.note) for work in tally.works],
+    )
+    twice = f"Paid for twice: {', '.join(tally.twice)}." if tally.twice else "No answer was paid for twice."
+    screen.say(
+        f"The model was paid for {tally.tokens} words in {tally.calls} answers. {twice}\n"
+        f"{tally.spared[0]} of them were recorded before the kill: a start from zero would have paid for them again.\n"
+        f"{tally.lost} more were lost in the call that was cut off. Published: {tally.published} time{'s' * (tally.published != 1)}."
+    )
+
+
+def _what_next(screen: Screen, url: str, keep: Path | None) -> None:
+    screen.say("")
+    if keep is None:
+        screen.say("Next: keep the journal and look into it:", "bold")
+        screen.say("  perdure demo --keep demo")
+    else:
+        screen.say("Next: look into the journal:", "bold")
+        screen.say(f"  perdure runs show {RUN} --db {url}")

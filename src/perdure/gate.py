@@ -1,0 +1,172 @@
+"""The gate: what stands outside of runs goes through it to reach them. Starts, messages, answers, reads, observations.
+
+Every open app has one. It writes through the committer and tells the worker of this process, if there is one, to look.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from perdure.core.codec import natural_encode
+from perdure.core.errors import RunEnded, UnknownRun
+from perdure.core.payload import pack, unpack
+from perdure.core.status import Status
+from perdure.listing import HistoryEntry
+from perdure.stores.base import Answer, Send, Start
+from perdure.stores.rows import InboxKind, Message
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from perdure.core.codec import Schema
+    from perdure.runtime.process import Process
+    from perdure.runtime.worker import Worker
+    from perdure.registry import Definitions
+    from perdure.stores.base import Change, Started, Store
+    from perdure.stores.rows import RunRow
+
+__all__ = ["Gate"]
+
+T = TypeVar("T")
+
+
+class Gate:
+    """One open app's way to the store."""
+
+    def __init__(self, process: Process, worker: Worker | None, definitions: Definitions) -> None:
+        self.process = process
+        self.worker = worker
+        self._definitions = definitions
+        self._changes: list[asyncio.Future[None]] = []
+        process.on_change.append(self._wake_watchers)
+        if worker is not None:
+            worker.on_settled.append(self._wake_watchers)
+
+    @property
+    def store(self) -> Store:
+        """For reads, on the reading line."""
+        return self.process.store
+
+    def now(self) -> int:
+        """The time, µs since the epoch."""
+        return self.process.clock.now()
+
+    async def read(self, work: Callable[[], T]) -> T:
+        """Run a read of the store off the loop."""
+        return await self.process.read(work)
+
+    async def fetch(self, packed: bytes | None) -> bytes:
+        """A stored payload as JSON."""
+        return await self.process.fetch(packed)
+
+    async def write(self, change: Change) -> Any:
+        """Have a change written, and let the worker here look at what it brings."""
+        future = asyncio.ensure_future(self.process.committer.write(change))
+        if self.worker is not None:
+            # Asked for in the same breath, so that the claim is in the same transaction as what there is to claim.
+            self.worker.take()
+        # A caller who stops waiting must not undo what is being written.
+        outcome = await asyncio.shield(future)
+        if self.worker is not None:
+            self.worker.look()
+        return outcome
+
+    # ── starting ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def start(self, change: Start) -> Started:
+        """Create a run."""
+        return await self.write(change)  # type: ignore[no-any-return]
+
+    def packed_input(self, change: Start, data: bytes) -> Start:
+        """Give a start its arguments."""
+        change.input, change.blobs = pack(data, cap=self.process.options.payload_cap, where=f"arguments of {change.workflow}")
+        change.digest = hashlib.blake2b(data, digest_size=16).digest()
+        return change
+
+    def signal(self, name: str, value: Any, uid: str, by: str = "") -> tuple[Message, list[Any]]:
+        """A message and the blobs of its value."""
+        packed, blobs = pack(natural_encode(value), cap=self.process.options.payload_cap, where=f"message {name}")
+        message = Message(number=0, run=0, kind=InboxKind.SIGNAL, name=name, value=packed, by=by, uid=uid, at=self.now())
+        return message, blobs
+
+    async def send(self, run_id: str, name: str, value: Any, *, uid: str = "") -> None:
+        """Leave a message for a run."""
+        message, blobs = self.signal(name, value, uid)
+        await self.write(Send(run_id=run_id, message=message, blobs=blobs))
+
+    async def request(self, run_id: str, name: str, value: Any, uid: str) -> Any:
+        """Leave a message and wait for its reply; a run that ends without replying is `RunEnded`."""
+        reply = asyncio.ensure_future(self.process.observers.reply(uid))
+        try:
+            await self.send(run_id, name, value, uid=uid)
+            row = await self.read(lambda: self.store.run(run_id))
+            if row is None:
+                raise UnknownRun(f"no run has the id {run_id!r}")
+            self.process.changed()  # the reply may have come before we waited
+            end = asyncio.ensure_future(self.settled(row))
+            try:
+                await asyncio.wait([reply, end], return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                end.cancel()
+            if not reply.done():
+                packed = await self.read(lambda: self.store.reply(uid))
+                if packed is None:
+                    raise RunEnded(f"the run ended without replying to {name!r}", run=run_id)
+                return msgspec.json.decode(await self.fetch(packed))
+            return msgspec.json.decode(await self.fetch(reply.result()))
+        finally:
+            reply.cancel()
+
+    async def answer(self, id: str, state: str, data: bytes, *, failed: bool, by: str, uid: str = "") -> None:
+        """Resolve a promise."""
+        packed, blobs = pack(data, cap=self.process.options.payload_cap, where=f"answer to {id}")
+        await self.write(Answer(id=id, state=state, value=packed, failed=failed, by=by, at=self.now(), uid=uid, blobs=blobs))
+
+    # ── observing ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def settled(self, row: RunRow) -> RunRow:
+        """Wait until a run has ended or is blocked, and give its row then."""
+        if row.ended_at or row.status == Status.BLOCKED:
+            return row
+        waiting = asyncio.ensure_future(self.process.observers.end(row.number))
+        await asyncio.sleep(0)  # it waits now; what ended before is seen by looking once more
+        try:
+            rows = await self.read(lambda: self.store.runs_by_number([row.number]))
+            if rows and (rows[0].ended_at or rows[0].status == Status.BLOCKED):
+                return rows[0]
+            return await waiting
+        finally:
+            waiting.cancel()
+
+    async def changed(self) -> None:
+        """Wait until something may have changed in the store."""
+        future: asyncio.Future[None] = self.process.loop.create_future()
+        self._changes.append(future)
+        await future
+
+    def _wake_watchers(self) -> None:
+        waiting, self._changes = self._changes, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+
+    async def history(self, run: int, after: int, limit: int) -> list[HistoryEntry]:
+        """A journal as people see it."""
+
+        def read() -> list[HistoryEntry]:
+            entries = self.process.unpacked(self.store.journal(run, after, limit))
+            arguments = [
+                unpack(entry.note.arguments, self.store.blobs) if entry.note and entry.note.arguments else None for entry in entries
+            ]
+            return [HistoryEntry.of(entry, each) for entry, each in zip(entries, arguments, strict=True)]
+
+        return await self.read(read)
+
+    def result_schema(self, workflow: str) -> Schema[Any] | None:
+        """How the results of a workflow are restored, if it is known here."""
+        definition = self._definitions.workflow(workflow)
+        return definition.schema if definition is not None else None

@@ -1,0 +1,54 @@
+"""Where the runtime gets the time from. Everything that waits does so through a `Clock`, so tests can bring their own."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+__all__ = ["Alarm", "Clock", "SystemClock"]
+
+
+class Alarm(Protocol):
+    """Something that will ring, and can be stopped from doing so."""
+
+    def cancel(self) -> None:
+        """Do not ring."""
+        ...
+
+
+class Clock(Protocol):
+    """The time in µs since the epoch, and alarms at such times."""
+
+    def now(self) -> int:
+        """The time now."""
+        ...
+
+    def call_at(self, when: int, callback: Callable[[], None]) -> Alarm:
+        """Call `callback` on the loop's thread at `when` or soon after."""
+        ...
+
+    def call_later(self, delay: int, callback: Callable[[], None]) -> Alarm:
+        """Call `callback` after `delay` µs."""
+        ...
+
+
+class SystemClock:
+    """The machine's clock, with alarms on an asyncio loop."""
+
+    LONGEST = 86_400.0  # a day: event loops refuse far-away timers, and the wall clock may be set meanwhile
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    def now(self) -> int:
+        return time.time_ns() // 1000
+
+    def call_at(self, when: int, callback: Callable[[], None]) -> Alarm:
+        return self.call_later(when - self.now(), callback)
+
+    def call_later(self, delay: int, callback: Callable[[], None]) -> Alarm:
+        return self._loop.call_later(min(max(delay, 0) / 1_000_000, self.LONGEST), callback)

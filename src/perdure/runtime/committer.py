@@ -1,0 +1,174 @@
+"""The committer: every durable change of a process goes through it, many changes to one transaction.
+
+While one batch is being written the next one gathers; so the slower the disk, the larger the batch. What a batch could not
+be written for is decided here: changes of runs are kept and tried again until they are written (their bodies never run
+again for a failed write), changes of callers outside fail with the store's error, because the caller can be told.
+The committer never dies. It knows changes and outcomes, not runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from perdure.core.errors import StoreError
+from perdure.stores.base import Advance, Batch, Claim, Fenced, Lost, Takeover
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from perdure.stores.base import Change, Outcome, Store
+
+    from .clock import Clock
+    from .line import Line
+
+__all__ = ["Committer"]
+
+logger = logging.getLogger("perdure.committer")
+
+LARGEST_BATCH = 512
+FIRST_PAUSE = 50_000  # µs before a failed batch is tried again, doubled up to LONGEST_PAUSE
+LONGEST_PAUSE = 2_000_000
+
+
+class Committer:
+    """Group commit for one worker row."""
+
+    def __init__(
+        self, store: Store, worker: int, line: Line, clock: Clock, *, lease: int, on_fenced: Callable[[], None]
+    ) -> None:
+        self.commits = 0
+        self.changes = 0
+        self._store = store
+        self._worker = worker
+        self._line = line
+        self._clock = clock
+        self._lease = lease
+        self._on_fenced = on_fenced
+        self._loop = asyncio.get_running_loop()
+        self._pending: deque[tuple[Change, Callable[[Outcome], None]]] = deque()
+        self._writing: list[tuple[Change, Callable[[Outcome], None]]] = []
+        self._number = 0
+        self._pause = 0
+        self._scheduled = False
+        self._fenced = False
+        self._idle: list[asyncio.Future[None]] = []
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is waiting to be written."""
+        return not self._pending and not self._writing
+
+    def submit(self, change: Change, done: Callable[[Outcome], None]) -> None:
+        """Have a change written; `done` gets its outcome, on the loop's thread."""
+        if self._fenced:
+            self._loop.call_soon(done, Lost("fenced"))
+            return
+        self._pending.append((change, done))
+        if not self._scheduled and not self._writing:
+            self._scheduled = True
+            self._loop.call_soon(self._write)
+
+    async def write(self, change: Change) -> Any:
+        """Have a change written and wait for its outcome; an exception among the outcomes is raised."""
+        future: asyncio.Future[Outcome] = self._loop.create_future()
+        self.submit(change, lambda outcome: None if future.done() else future.set_result(outcome))
+        outcome = await future
+        if isinstance(outcome, Exception):
+            raise outcome
+        if isinstance(outcome, Lost):
+            raise StoreError("this process lost its place in the store and can write no more", hint="open the App again")
+        return outcome
+
+    async def settle(self) -> None:
+        """Wait until everything submitted so far, and what follows from it, is written."""
+        while not self.idle and not self._fenced:
+            future: asyncio.Future[None] = self._loop.create_future()
+            self._idle.append(future)
+            await future
+
+    def _write(self) -> None:
+        self._scheduled = False
+        if self._writing or not self._pending:
+            return
+        pending = self._pending
+        if len(pending) <= LARGEST_BATCH:
+            self._writing = list(pending)
+            pending.clear()
+        else:
+            self._writing = [pending.popleft() for _ in range(LARGEST_BATCH)]
+        self._number += 1
+        self._send()
+
+    def _send(self) -> None:
+        now = self._clock.now()
+        batch = Batch(
+            worker=self._worker,
+            number=self._number,
+            lease_until=now + self._lease,
+            at=now,
+            changes=[change for change, _ in self._writing],
+        )
+        self._line.submit(lambda: self._store.commit(batch), self._written)
+
+    def _written(self, outcomes: list[Outcome] | None, error: BaseException | None) -> None:
+        if error is not None:
+            self._failed(error)
+            return
+        assert outcomes is not None
+        self._pause = 0
+        self.commits += 1
+        written, self._writing = self._writing, []
+        self.changes += len(written)
+        for (_, done), outcome in zip(written, outcomes, strict=True):
+            _tell(done, outcome)
+        self._continue()
+
+    def _continue(self) -> None:
+        if self._pending:
+            self._write()
+        elif not self._writing and self._idle:
+            waiting, self._idle = self._idle, []
+            for future in waiting:
+                if not future.done():
+                    future.set_result(None)
+
+    def _failed(self, error: BaseException) -> None:
+        if isinstance(error, Fenced):
+            self._fence()
+            return
+        problem = error if isinstance(error, StoreError) else StoreError(f"{type(error).__name__}: {error}")
+        kept, told = [], []
+        for item in self._writing:
+            # A run's own changes wait for better times; whoever asks from outside is told now. Claims and takeovers will be
+            # asked for again anyway.
+            (kept if isinstance(item[0], Advance) else told).append(item)
+        self._writing = kept
+        for change, done in told:
+            _tell(done, [] if isinstance(change, Claim | Takeover) else problem)
+        self._pause = min(max(2 * self._pause, FIRST_PAUSE), LONGEST_PAUSE)
+        logger.warning("a batch could not be written, trying again: %s", problem.message, extra={"code": problem.code})
+        if kept:
+            self._number += 1
+            self._clock.call_later(self._pause, self._send)
+        else:
+            self._clock.call_later(self._pause, self._continue)
+
+    def _fence(self) -> None:
+        self._fenced = True
+        lost, self._writing = [*self._writing, *self._pending], []
+        self._pending.clear()
+        logger.warning("this worker was fenced: another process took its runs over", extra={"worker": self._worker})
+        self._on_fenced()
+        for _, done in lost:
+            _tell(done, Lost("fenced"))
+        self._continue()
+
+
+def _tell(done: Callable[[Outcome], None], outcome: Outcome) -> None:
+    try:
+        done(outcome)
+    except Exception:
+        logger.exception("a commit's outcome could not be handled")

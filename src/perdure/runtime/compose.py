@@ -1,0 +1,294 @@
+"""Composing a turn: everything pending of one run as one `Advance`, its entries numbered and timed.
+
+The order of entries is the order in which the code will see them, live and replayed:
+
+1. commands that the code issued before anything else could reach it;
+2. answers that the store accepted before their promise's deadline;
+3. timers that were due before the next arrival: all of one deadline, since firing them may set others due before a later one;
+4. arrivals, as they came, up to the next deadline.
+
+An entry's time is the moment it stands for, never below the entry before.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from perdure.core.codec import encode_error
+from perdure.core.entry import Entry, Kind, Note
+from perdure.core.payload import pack
+from perdure.stores.base import Advance, End, Send
+from perdure.stores.rows import InboxKind, Message, PromiseRow
+
+if TYPE_CHECKING:
+    from perdure.core.loop import Timer
+    from perdure.core.operation import ChildRequest, Operation, PromiseRequest, SendRequest
+
+    from .arrival import Arrival
+    from .driver import Driver
+
+__all__ = ["compose"]
+
+
+def compose(driver: Driver) -> Advance | None:
+    """The next advance of a run, or None if nothing is pending."""
+    return _Composition(driver).result()
+
+
+class _Composition:
+    """One advance in the making."""
+
+    __slots__ = ("advance", "data", "driver", "now", "sequence", "taken", "time")
+
+    def __init__(self, driver: Driver) -> None:
+        self.driver = driver
+        self.now = driver.now()
+        self.sequence = driver.sequence
+        self.time = driver.time
+        self.advance = Advance(run=driver.number, claim=driver.claim, sequence=driver.sequence, at=self.now)
+        self.data: list[bytes | None] = []
+        self.taken: list[Arrival] = []
+
+    def result(self) -> Advance | None:
+        driver, advance = self.driver, self.advance
+        execution = driver.execution
+        if execution is not None:
+            if driver.commands:
+                self._commands()
+            if execution.ended is not None:
+                self._end()
+            elif driver.halting is None:
+                self._live()
+            else:
+                self._recorded_only()
+        else:
+            self._recorded_only()
+        self._beside()
+        if not (
+            advance.entries or advance.consumed or advance.published or advance.reopened or advance.end is not None
+        ):
+            return None
+        if driver.suspect:
+            advance.progress = any(entry.kind != Kind.BEGUN for entry in advance.entries)
+        if driver.status == "waiting" and advance.end is None:
+            advance.status = "running"
+        driver.composed(self.data, self.taken)
+        return advance
+
+    def _add(self, entry: Entry, at: int, data: bytes | None) -> None:
+        self.sequence += 1
+        if at > self.time:
+            self.time = at
+        entry.sequence = self.sequence
+        entry.time = self.time
+        self.advance.entries.append(entry)
+        self.data.append(data)
+
+    # ── commands ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _commands(self) -> None:
+        commands, self.driver.commands = self.driver.commands, {}
+        for key in commands:
+            operation = self.driver.open_command(key)
+            if operation is None:
+                continue
+            failure = self.driver.failures.pop(key, None)
+            note = Note(digest=operation.digest)
+            if operation.arguments:
+                note.arguments = self._packed(operation.arguments)
+            if failure is not None:
+                data = encode_error(failure)
+                self._add(Entry(0, operation.kind, key, 0, self._packed(data), True, note), self.now, data)
+                continue
+            effect = _EFFECTS[operation.kind]
+            effect(self, operation, note)
+            self._add(Entry(0, operation.kind, key, 0, None, False, note), self.now, None)
+
+    def _packed(self, data: bytes) -> bytes:
+        packed, blobs = pack(data, cap=self.driver.worker.options.payload_cap, where="value")
+        self.advance.blobs.extend(blobs)
+        return packed
+
+    def _open(self, operation: Operation, note: Note) -> None:
+        request: PromiseRequest = operation.request
+        note.subject, note.deadline = request.id, request.deadline
+        self.advance.opened.append(
+            PromiseRow(
+                id=request.id,
+                run=self.driver.number,
+                key=operation.key,
+                kind=request.kind,
+                name=request.name,
+                question=request.question,
+                to=request.to,
+                schema=self.driver.worker.schema_text(request.schema),
+                opened_at=self.now,
+                deadline=request.deadline,
+            )
+        )
+
+    def _start_child(self, operation: Operation, note: Note) -> None:
+        request: ChildRequest = operation.request
+        note.subject = request.id
+        self.advance.children.append(self.driver.worker.child_start(self.driver, operation.key, request, self.now))
+
+    def _send(self, operation: Operation, note: Note) -> None:
+        request: SendRequest = operation.request
+        note.subject, note.name = request.run_id, request.name
+        message = Message(
+            number=0,
+            run=0,
+            kind=InboxKind.SIGNAL,
+            name=request.name,
+            value=self._packed(request.value),
+            by=f"run {self.driver.id}",
+            uid=f"{self.driver.number}{operation.key}",
+            at=self.now,
+        )
+        self.advance.sends.append(Send(run_id=request.run_id, message=message))
+
+    def _reply(self, operation: Operation, note: Note) -> None:
+        note.subject = operation.request.uid
+        self.advance.replies.append((operation.request.uid, self._packed(operation.request.value)))
+
+    def _publish(self, operation: Operation, note: Note) -> None:
+        note.name = operation.request.name
+        self.advance.published.append((operation.request.name, self._packed(operation.request.value)))
+
+    def _patch(self, operation: Operation, note: Note) -> None:
+        """The entry itself is all there is."""
+
+    # ── arrivals and timers ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def _live(self) -> None:
+        driver = self.driver
+        self._begun()
+        if driver.arrivals and any(arrival.first for arrival in driver.arrivals):
+            first = [arrival for arrival in driver.arrivals if arrival.first]
+            for arrival in first:
+                driver.arrivals.remove(arrival)
+                self._take(arrival)
+        timer = driver.execution.next_timer() if driver.execution is not None else None
+        deadline = timer.deadline if timer is not None else 0
+        run_deadline = self._run_deadline()
+        if run_deadline and run_deadline[0] <= self.now and (not deadline or run_deadline[0] <= deadline):
+            self._arrivals_until(run_deadline[0])
+            self._expired(*run_deadline)
+            return
+        if deadline and deadline <= self.now and not driver.waiting_for_messages:
+            if self._arrivals_until(deadline) == 0:
+                self._timers(deadline)
+            return
+        self._arrivals_until(0)
+
+    def _recorded_only(self) -> None:
+        """While halting: ends of steps are recorded; messages stay where they are."""
+        kept = []
+        for arrival in self.driver.arrivals:
+            if arrival.consumed:
+                kept.append(arrival)
+            else:
+                self._take(arrival)
+        self.driver.arrivals.clear()
+        self.driver.arrivals.extend(kept)
+
+    def _take(self, arrival: Arrival) -> None:
+        self._add(arrival.entry, arrival.at, arrival.data)
+        self.taken.append(arrival)
+        if arrival.blobs:
+            self.advance.blobs.extend(arrival.blobs)
+        if arrival.consumed:
+            self.advance.consumed.append(arrival.consumed)
+
+    def _arrivals_until(self, deadline: int) -> int:
+        arrivals, count = self.driver.arrivals, 0
+        while arrivals and (not deadline or arrivals[0].at < deadline):
+            self._take(arrivals.popleft())
+            count += 1
+        return count
+
+    def _timers(self, deadline: int) -> None:
+        execution = self.driver.execution
+        assert execution is not None
+        due = sorted((timer for timer in execution.timers.values() if timer.deadline == deadline), key=lambda timer: timer.number)
+        for timer in due:
+            self._fire(timer)
+
+    def _fire(self, timer: Timer) -> None:
+        execution = self.driver.execution
+        assert execution is not None
+        wait = execution.waits.get(timer.key)
+        if wait is not None:
+            self.advance.expired.append(wait.id)
+            note = Note(name="expired", deadline=timer.deadline)
+            self._add(Entry(0, Kind.RESOLVED, timer.key, 0, None, False, note), timer.deadline, None)
+        else:
+            self._add(Entry(0, Kind.TIMER, timer.key, 0, None, False, Note(deadline=timer.deadline)), timer.deadline, None)
+
+    def _begun(self) -> None:
+        """Attempts that must be known before they start (once steps, suspects)."""
+        steps, worker = self.driver.steps, self.driver.worker
+        begins, steps.begins = steps.begins, []
+        for key in begins:
+            operation = self.driver.execution.operations.get(key) if self.driver.execution is not None else None
+            if operation is None:
+                continue
+            note = Note(attempt=operation.attempts + 1, digest=operation.digest, worker=worker.number, claim=self.driver.claim)
+            self._add(Entry(0, Kind.BEGUN, key, 0, None, False, note), self.now, None)
+            self.driver.starting.append(key)
+
+    def _run_deadline(self) -> tuple[int, str] | None:
+        """When the run as a whole is over, and why."""
+        driver = self.driver
+        if driver.grace_at:
+            return driver.grace_at, "grace"
+        moments = []
+        if driver.row.deadline_at:
+            moments.append((driver.row.deadline_at, "deadline"))
+        if moment := driver.times_out_at():
+            moments.append((moment, "timeout"))
+        return min(moments, default=None)
+
+    def _expired(self, when: int, why: str) -> None:
+        self._add(Entry(0, Kind.EXPIRED, "", 0, None, False, Note(name=why, deadline=when)), when, None)
+
+    # ── what has no entry ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def _beside(self) -> None:
+        driver, advance = self.driver, self.advance
+        if driver.consumed:
+            advance.consumed.extend(driver.consumed)
+            driver.consumed = []
+        if driver.reopened:
+            advance.reopened, driver.reopened = driver.reopened, []
+        if driver.published:
+            advance.published.extend(driver.published.items())
+            driver.published = {}
+        if driver.blobs:
+            advance.blobs.extend(driver.blobs)
+            driver.blobs = []
+
+    def _end(self) -> None:
+        driver = self.driver
+        assert driver.execution is not None
+        ended = driver.execution.ended
+        assert ended is not None
+        data, failed, status = ended.data, ended.status != "succeeded", ended.status
+        try:
+            packed, blobs = pack(data, cap=driver.worker.options.payload_cap, where="result")
+        except Exception as problem:  # noqa: BLE001 - too large: a deterministic failure of the run
+            data, failed, status = encode_error(problem), True, "failed"
+            packed, blobs = pack(data, cap=1 << 62, where="")
+        self.advance.blobs.extend(blobs)
+        self.advance.end = End(status=status, value=packed, failed=failed, at=self.now, active=driver.row.active)
+        driver.result_data = data
+
+
+_EFFECTS: dict[Kind, Any] = {
+    Kind.OPENED: _Composition._open,  # noqa: SLF001 - a table of this module's own methods
+    Kind.CHILD: _Composition._start_child,  # noqa: SLF001
+    Kind.SENT: _Composition._send,  # noqa: SLF001
+    Kind.REPLIED: _Composition._reply,  # noqa: SLF001
+    Kind.PUBLISHED: _Composition._publish,  # noqa: SLF001
+    Kind.PATCHED: _Composition._patch,  # noqa: SLF001
+}

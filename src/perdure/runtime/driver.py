@@ -1,0 +1,617 @@
+"""The driver of one claimed run: feeds its execution, carries out what it asks for, and commits what comes of it.
+
+Theory of operation. A driver takes turns. A turn composes one `Advance` out of everything that is pending (commands that
+the code issued, ends of steps, messages, due timers) and hands it to the committer; when it is durable, its entries are fed
+one by one, and what the code asks for meanwhile is pending for the next turn. At most one `Advance` of a run is under way.
+When nothing is pending the run rests: it is given an alarm for its next deadline and may be parked.
+
+A driver that is *halting* (pausing, blocking, draining) records what ends but feeds nothing and starts nothing; when its
+last attempt has ended it lets go of the run.
+
+Everything runs on the thread of the loop that opened the app. The driver knows runs and entries, not SQL.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from perdure.core.codec import natural_encode
+from perdure.core.entry import Entry, Kind
+from perdure.core.errors import Diverged, Drifted, PerdureError, Poisoned, Stuck
+from perdure.core.execution import Execution, RunFacts
+from perdure.core.payload import pack, unpack
+from perdure.stores.base import Advance, Cancel, Conflict, Lost, Park
+from perdure.stores.rows import Blocked, InboxKind
+
+from .compose import compose
+from .mailroom import arrival_of
+from .steps import Steps
+
+if TYPE_CHECKING:
+    from perdure.core.definition import WorkflowDefinition
+    from perdure.core.operation import Operation
+    from perdure.stores.base import Outcome
+    from perdure.stores.rows import Message, PublishedRow, RunRow
+
+    from .arrival import Arrival
+    from .clock import Alarm
+    from .worker import Worker
+
+__all__ = ["Driver"]
+
+logger = logging.getLogger("perdure.run")
+
+REPLAY_SLICE = 2_000
+"""Entries replayed before other runs get their turn."""
+
+CRASHES_ALLOWED = 3
+
+
+class Driver:
+    """One run in the hands of this worker."""
+
+    def __init__(self, worker: Worker, row: RunRow, definition: WorkflowDefinition) -> None:
+        self.worker = worker
+        self.row = row
+        self.id = row.id
+        self.number = row.number
+        self.claim = row.claim
+        self.definition = definition
+        self.identity = worker.identity(row.number)
+        self.facts = RunFacts(
+            id=row.id,
+            number=row.number,
+            workflow=row.workflow,
+            input=b"",  # set when it is loaded
+            identity=self.identity,
+            tags=tuple(row.tags),
+            link=worker.link,
+        )
+        self.execution: Execution | None = None
+        self.steps = Steps(self)
+        self.sequence = 0
+        self.time = 0  # of the last entry, µs
+        self.suspect = row.crashes > 0
+        self.recoveries = row.recoveries
+        self.arrivals: deque[Arrival] = deque()
+        self.commands: dict[str, None] = {}  # keys of commands to be committed
+        self.failures: dict[str, BaseException] = {}  # keys of commands that others' changes made impossible
+        self.published: dict[str, bytes] = {}
+        self.blobs: list[Any] = []
+        self.consumed: list[int] = []  # inbox rows that were dealt with and leave no entry
+        self.reopened: list[tuple[str, str]] = []
+        self.seen = row.inbox  # the inbox counter up to the messages that came in
+        self.last_message = 0
+        self.grace_at = 0
+        self.ending = ""
+        self.halting: Park | None = None
+        self.unfed: list[Entry] = []
+        self.starting: list[str] = []  # keys of attempts that start when their begun entry is durable
+        self.result_data = b""  # the JSON of the outcome, once ended
+        self.status = "running"  # as the row shows it
+        self.gone = False
+        self.waiting_for_messages = False  # nothing may expire before they are here
+        self.asked_for_messages = 0  # the inbox counter that they will bring
+        self.had_children = False
+        self._early: list[tuple[Message, bytes | None]] = []  # came while the journal was loaded
+        self.idle_since = 0
+        self._journal: list[Entry] | None = [] if worker.options.replay_every_await else None
+        self._busy: Advance | None = None
+        self._fed_values: list[bytes | None] = []
+        self._taken: list[Arrival] = []
+        self._scheduled = False
+        self._alarm: Alarm | None = None
+        self._alarm_at = 0
+        self._active_since = worker.clock.now()
+
+    def now(self) -> int:
+        """The time, never below the last entry's."""
+        return max(self.worker.clock.now(), self.time)
+
+    # ── loading ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def load(self, entries: list[Entry], messages: list[tuple[Message, bytes | None]]) -> None:
+        """Replay a journal (values unpacked), then go live with the messages that wait."""
+        if self.row.crashes >= CRASHES_ALLOWED:
+            self.block(Poisoned(f"the run ended its worker {self.row.crashes} times in a row", hint="perdure runs why " + self.id))
+            return
+        if self._journal is not None:
+            self._journal = list(entries)
+        execution = self._new_execution(entries)
+        self._replay(execution, entries, 0, messages)
+
+    def _new_execution(self, entries: list[Entry]) -> Execution:
+        execution = Execution(self.definition, self.facts, on_foreign=self._foreign_call)
+        execution.loop.unhandled = self._unhandled
+        execution.patches_recorded = frozenset(entry.key for entry in entries if entry.kind == Kind.PATCHED)
+        return execution
+
+    def _replay(self, execution: Execution, entries: list[Entry], start: int, messages: list[tuple[Message, bytes | None]]) -> None:
+        if self.gone:
+            return
+        end = min(start + REPLAY_SLICE, len(entries))
+        with self.worker.driving(self):
+            try:
+                for index in range(start, end):
+                    entry = entries[index]
+                    execution.at_end = index == len(entries) - 1
+                    if index == 0:
+                        execution.begin(entry)
+                    else:
+                        execution.feed(entry)
+                    self._note_ending(entry)
+            except Exception as error:  # noqa: BLE001 - whatever stops a replay blocks the run, never the worker
+                self.sequence, self.time = entries[-1].sequence, entries[-1].time
+                self.execution = execution
+                self.block(error)
+                return
+        if end < len(entries):
+            self.worker.loop.call_soon(self._replay, execution, entries, end, messages)
+            return
+        self.sequence, self.time = entries[-1].sequence, entries[-1].time
+        self.execution = execution
+        self._go_live(messages)
+
+    def _go_live(self, messages: list[tuple[Message, bytes | None]]) -> None:
+        execution = self.execution
+        assert execution is not None
+        execution.replaying = False
+        if execution.drifts and self.worker.options.replay_at_park:
+            self.block(self._drift_error(execution))
+            return
+        self._collect(recovered=True)
+        for message, data in messages:
+            self.deliver(message, data)
+        early, self._early = self._early, []
+        for message, data in early:
+            self.deliver(message, data, counted=True)
+        self.turn()
+
+    def _drift_error(self, execution: Execution) -> Drifted:
+        drift = execution.drifts[0]
+        error = Drifted(
+            f"replayed, the step was asked for with other arguments: recorded {self.worker.readable(drift.recorded)}, "
+            f"now {drift.asked.decode(errors='replace')[:200]}",
+            run=self.id,
+            step=drift.key,
+            hint="take clocks, random numbers and ids from now(), rng() and uuid4(), or from a step",
+        )
+        error.recorded = [f"{drift.key} {self.worker.readable(drift.recorded)}"]  # type: ignore[attr-defined]
+        error.asked = [f"{drift.key} {drift.asked.decode(errors='replace')[:200]}"]  # type: ignore[attr-defined]
+        return error
+
+    # ── what comes in ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def deliver(self, message: Message, data: bytes | None, *, counted: bool = False) -> None:
+        """A message from outside; `data` is its value unpacked. One that came before is ignored."""
+        if self.gone or message.number <= self.last_message:
+            return
+        if self.execution is None and self.halting is None:  # still loading
+            self._early.append((message, data))
+            return
+        self.last_message = message.number
+        if counted:
+            self.seen += 1
+        self.waiting_for_messages = False
+        match message.kind:
+            case InboxKind.PAUSE:
+                self.consumed.append(message.number)
+                if self.halting is None:
+                    self.halting = Park(status="paused")
+            case InboxKind.RESUME:
+                self.consumed.append(message.number)
+                self._unhalt()
+            case _:
+                arrival = arrival_of(self, message, data)
+                if arrival is None:
+                    self.consumed.append(message.number)
+                else:
+                    self.arrivals.append(arrival)
+                    if message.kind == InboxKind.CANCEL and self.halting is not None and self.halting.status == "paused":
+                        self._unhalt()
+        self.wake()
+
+    def polled(self) -> None:
+        """The messages that were asked for are here, as far as there are any."""
+        self.seen = max(self.seen, self.asked_for_messages)
+        self.asked_for_messages = 0
+        self.waiting_for_messages = False
+        self.wake()
+
+    def recall_progress(self, published: list[PublishedRow]) -> None:
+        """What earlier attempts reported of their progress."""
+        for row in published:
+            if row.key.startswith(PROGRESS):
+                self.steps.progress[row.key.removeprefix(PROGRESS)] = msgspec.json.decode(unpack(row.value, lambda _: {}))
+
+    def arrive(self, arrival: Arrival) -> None:
+        """Something that is to become an entry."""
+        self.arrivals.append(arrival)
+        self.wake()
+
+    def publish(self, key: str, value: Any) -> None:
+        """Show a value from inside a step."""
+        data, blobs = pack(natural_encode(value), cap=self.worker.options.payload_cap, where=f"published {key}")
+        self.published[key] = data
+        self.blobs.extend(blobs)
+        self.wake()
+
+    def publish_progress(self, key: str, progress: Any) -> None:
+        """Keep what a step reports of its progress, for its next attempt."""
+        self.steps.progress[key] = progress
+        self.publish(f"{PROGRESS}{key}", progress)
+
+    def wake(self) -> None:
+        """Take a turn soon."""
+        if not self._scheduled and self._busy is None and not self.gone:
+            self._scheduled = True
+            self.worker.loop.call_soon(self.turn)
+
+    def _foreign_call(self) -> None:
+        """Another thread called into the run's loop: the refusal is kept there, the run must be looked at."""
+        self.worker.loop.call_soon_threadsafe(self._check_refusal)
+
+    def _check_refusal(self) -> None:
+        execution = self.execution
+        if execution is not None and execution.loop.refusal is not None and not self.gone:
+            self.block(execution.loop.refusal)
+
+    def _unhandled(self, context: dict[str, Any]) -> None:
+        if self.execution is not None and not self.execution.replaying:
+            logger.error(context.get("message", "error in workflow code"), exc_info=context.get("exception"), extra=self.extra())
+
+    # ── turns ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def turn(self) -> None:
+        """Compose and submit what is pending; rest if nothing is."""
+        self._scheduled = False
+        if self._busy is not None or self.gone or (self.execution is None and self.halting is None):
+            return
+        if self.halting is None:
+            self.steps.start_due()
+        advance = compose(self)
+        if advance is None:
+            self._rest()
+            return
+        self.active_again()
+        self._busy = advance
+        self.worker.committer.submit(advance, self._committed)
+
+    def _committed(self, outcome: Outcome) -> None:
+        advance, self._busy = self._busy, None
+        assert advance is not None
+        if self.gone:
+            return
+        if isinstance(outcome, Conflict):
+            self._conflict(advance, outcome)
+        elif isinstance(outcome, Lost):
+            self.worker.lost(self, outcome.reason)
+        elif isinstance(outcome, Exception):
+            self._unwritable(outcome)
+        elif advance.end is not None:
+            self.worker.ended(self, advance.end)
+        elif advance.park is not None:
+            self.worker.parked(self, advance.park)
+        else:
+            self._advanced(advance)
+
+    def _advanced(self, advance: Advance) -> None:
+        if advance.status:
+            self.status = advance.status
+        if advance.progress:
+            self.suspect = False
+        for entry, data in zip(advance.entries, self._fed_values, strict=True):
+            entry.value = data
+        if advance.entries:
+            self.sequence, self.time = advance.entries[-1].sequence, advance.entries[-1].time
+        if advance.children or advance.sends:
+            self.worker.left_messages(advance)
+        self.worker.moved()
+        if self.halting is not None:
+            self.unfed.extend(advance.entries)
+        elif not self._feed_all(advance.entries):
+            return
+        self.turn()
+
+    def _feed_all(self, entries: list[Entry]) -> bool:
+        """Feed entries that are durable now; False if that blocked the run."""
+        for position, entry in enumerate(entries):
+            if not self._feed(entry):
+                # What follows is recorded and will be fed by whoever may go on.
+                self.unfed.extend(entries[position + 1 :])
+                return False
+        self._collect()
+        starting, self.starting = self.starting, []
+        for key in starting:
+            self.steps.start_begun(key)
+        if not self.commands:
+            self.steps.release()
+        return True
+
+    def _feed(self, entry: Entry) -> bool:
+        if self._journal is not None and not self._rebuild():
+            return False
+        execution = self.execution
+        assert execution is not None
+        with self.worker.driving(self):
+            try:
+                execution.feed(entry)
+            except Exception as error:  # noqa: BLE001 - whatever it is blocks the run, never the worker
+                self.block(error)
+                return False
+        self._note_ending(entry)
+        if self._journal is not None:
+            self._journal.append(entry)
+        return True
+
+    def _rebuild(self) -> bool:
+        """Drop the execution and replay the journal under the running attempts: the test of determinism."""
+        assert self.execution is not None and self._journal is not None
+        entries = self._journal
+        known = set(self.commands)
+        self._forget(self.execution)
+        self.execution = execution = self._new_execution(entries)
+        with self.worker.driving(self):
+            try:
+                execution.begin(entries[0])
+                for entry in entries[1:]:
+                    execution.feed(entry)
+            except Exception as error:  # noqa: BLE001 - as for a replay
+                self.block(error)
+                return False
+        execution.replaying = False
+        if execution.drifts and self.worker.options.replay_at_park:
+            self.block(self._drift_error(execution))
+            return False
+        for operation in execution.take():
+            if operation.kind is not Kind.STEP and operation.key not in known:
+                self.commands[operation.key] = None
+        return True
+
+    def _note_ending(self, entry: Entry) -> None:
+        """The grace for unwinding runs from the entry that ended the run."""
+        if entry.kind == Kind.CANCEL or (entry.kind == Kind.EXPIRED and entry.note is not None and entry.note.name != "grace"):
+            if not self.grace_at:
+                self.grace_at = entry.time + self.worker.options.cancel_grace
+                self.ending = "cancel" if entry.kind == Kind.CANCEL else "expiry"
+
+    def _collect(self, *, recovered: bool = False) -> None:
+        """Take what the code asked for: commands wait for the next turn, steps start unless commands come first."""
+        execution = self.execution
+        assert execution is not None
+        for key in execution.dropped:
+            self.steps.drop(key)
+        execution.dropped.clear()
+        for run_id in execution.orphans:
+            self.worker.cancel_child(Cancel(run_id=run_id, by=f"run {self.id}", at=self.now()))
+        execution.orphans.clear()
+        if execution.ended is not None:
+            self.steps.drop_all()
+        for operation in execution.take():
+            if operation.kind is not Kind.STEP:
+                self.commands[operation.key] = None
+            elif execution.ended is None and not self.steps.knows(operation.key):
+                if self.commands:
+                    self.steps.held.append(operation.key)
+                else:
+                    self.steps.admit(operation, recovered=recovered)
+
+    # ── trouble ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _conflict(self, advance: Advance, conflict: Conflict) -> None:
+        """What others committed meanwhile made this advance impossible; nothing of it was written."""
+        self._undo(advance)
+        if conflict.kind in ("send", "child"):
+            keys = [entry.key for entry in advance.entries if entry.kind == (Kind.SENT if conflict.kind == "send" else Kind.CHILD)]
+            self.failures[keys[conflict.index]] = self.worker.conflict_error(conflict, self.id)
+            self.turn()
+            return
+        if conflict.kind == "consumed":
+            self.worker.lost(self, "its inbox changed under it")
+            return
+        # A message is on its way: fetch it before anything else is decided.
+        self.waiting_for_messages = conflict.kind == "answered"
+        self.asked_for_messages = max(conflict.index, self.seen + 1)
+        self.worker.poll()
+
+    def _undo(self, advance: Advance) -> None:
+        """Put back what an advance had taken, to be composed again."""
+        taken = {arrival.consumed for arrival in self._taken}
+        self.consumed[:0] = [number for number in advance.consumed if number not in taken]
+        self.arrivals.extendleft(reversed(self._taken))
+        self._taken = []
+        self.reopened[:0] = advance.reopened
+        for operation_key in [entry.key for entry in advance.entries if self.open_command(entry.key)]:
+            self.commands[operation_key] = None
+        self.blobs[:0] = advance.blobs
+        self.published = dict(advance.published) | self.published
+
+    def _unwritable(self, error: Exception) -> None:
+        """The store can never write this advance (S17): the run stops and says why; its neighbours do not notice."""
+        self.arrivals.clear()
+        self.block(error)
+
+    def block(self, error: BaseException) -> None:
+        """Stop the run until a person, or another build of the code, moves it on. What runs may end and be recorded."""
+        where = getattr(error, "where", "")
+        if not where and self.execution is not None and self.execution.loop.refusal is None:
+            where = self.execution.where()
+        self.halting = Park(
+            status="blocked",
+            wake_at=0,
+            blocked=Blocked(
+                code=error.code if isinstance(error, PerdureError) else "PRD-103",
+                reason=error.message if isinstance(error, PerdureError) else f"{type(error).__name__}: {error}",
+                hint=(error.hint or "") if isinstance(error, PerdureError) else "",
+                recorded=getattr(error, "recorded", []),
+                asked=getattr(error, "asked", []),
+                where=where,
+                build="*" if isinstance(error, Poisoned) else self.worker.build,
+                at=self.now(),
+            ),
+        )
+        level = logging.ERROR if not isinstance(error, Diverged) else logging.WARNING
+        logger.log(level, "run is blocked: %s", error, extra=self.extra())
+        if self.execution is not None:
+            self._forget(self.execution)
+            self.execution = None
+        self.commands.clear()
+        self.wake()
+
+    def _unhalt(self) -> None:
+        if self.halting is None or self.halting.status != "paused" or self.execution is None:
+            return
+        self.halting = None
+        unfed, self.unfed = self.unfed, []
+        if self._feed_all(unfed):
+            self.wake()
+
+    # ── resting ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _rest(self) -> None:
+        if self.halting is not None:
+            if not self.steps.running:
+                self._let_go(self.halting)
+            return
+        execution = self.execution
+        assert execution is not None
+        if self.steps.running or self.waiting_for_messages:
+            self._set_alarm(self.next_wake())
+            return
+        if execution.stuck and not self.steps.retries:
+            self.block(self._stuck_error(execution))
+            return
+        self._account()
+        self._set_alarm(self.next_wake())
+        if not self.idle_since:
+            self.idle_since = self.worker.clock.now()
+            self.worker.idle(self)
+
+    def _stuck_error(self, execution: Execution) -> Stuck:
+        return Stuck(
+            f"workflow code waits for something that nothing can ever bring, at {execution.where() or 'an unknown place'}",
+            run=self.id,
+            hint="wait for a step, a timer, a message, a promise or a child run; a bare Event or Future has nobody to set it",
+        )
+
+    def park(self, *, evict: bool) -> None:
+        """Show that the run waits; with `evict`, let go of it too. Does nothing unless it rests."""
+        if not self.idle_since or self._busy is not None or self._scheduled or self.gone or self.halting is not None:
+            return
+        wake_at = self.next_wake() or None
+        if evict:
+            self._let_go(Park(status="waiting", wake_at=wake_at))
+        elif self.status != "waiting":
+            self._busy = self._bare_advance()
+            self._busy.status, self._busy.wake_at = "waiting", wake_at
+            self.worker.committer.submit(self._busy, self._committed)
+
+    def hand_back(self) -> None:
+        """The worker drains: let attempts end, then leave the run to others."""
+        if self.halting is None:
+            resting = bool(self.idle_since)
+            self.halting = Park(status="waiting", wake_at=self.next_wake() or None) if resting else Park(status="queued", wake_at=0)
+            self.wake()
+
+    def _let_go(self, park: Park) -> None:
+        park.inbox = self.seen
+        self._account()
+        park.active = self.row.active
+        advance = self._bare_advance()
+        advance.park = park
+        self._busy = advance
+        self.worker.committer.submit(advance, self._committed)
+
+    def _bare_advance(self) -> Advance:
+        self._fed_values, self._taken = [], []
+        return Advance(run=self.number, claim=self.claim, sequence=self.sequence, at=self.now())
+
+    def next_wake(self) -> int:
+        """When something of this run is due next, µs; 0 for never."""
+        moments = list(self.steps.retries.values())
+        if self.execution is not None:
+            timer = self.execution.next_timer()
+            if timer is not None:
+                moments.append(timer.deadline)
+        if self.grace_at:
+            moments.append(self.grace_at)
+        else:
+            if self.row.deadline_at:
+                moments.append(self.row.deadline_at)
+            if moment := self.times_out_at():
+                moments.append(moment)
+        return min(moments, default=0)
+
+    def times_out_at(self) -> int:
+        """When the run's own `timeout` is reached if nothing parks it before; 0 for never. It stands still while the run rests."""
+        if not self.definition.timeout or self.idle_since:
+            return 0
+        return self._active_since + self.definition.timeout - self.row.active
+
+    def _account(self) -> None:
+        """Add the time since the run last rested to the time for which its `timeout` counts."""
+        now = self.worker.clock.now()
+        if not self.idle_since:
+            self.row.active += max(0, now - self._active_since)
+        self._active_since = now
+
+    def active_again(self) -> None:
+        """Something happens after a rest: the run's own clock goes on."""
+        if self.idle_since:
+            self.idle_since = 0
+            self._active_since = self.worker.clock.now()
+
+    def _set_alarm(self, when: int) -> None:
+        if when == self._alarm_at:
+            return
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm_at = when
+        self._alarm = self.worker.clock.call_at(when, self._ring) if when else None
+
+    def _ring(self) -> None:
+        self._alarm_at, self._alarm = 0, None
+        self.wake()
+
+    def composed(self, data: list[bytes | None], taken: list[Arrival]) -> None:
+        """Keep what belongs to the advance that goes under way: the unpacked values of its entries, and where they came from."""
+        self._fed_values = data
+        self._taken = taken
+
+    # ── the end ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def drop(self) -> None:
+        """Forget the run: it ended, was parked, or belongs to somebody else now."""
+        self.gone = True
+        self.steps.drop_all()
+        if self._alarm is not None:
+            self._alarm.cancel()
+        if self.execution is not None:
+            self._forget(self.execution)
+            self.execution = None
+
+    def _forget(self, execution: Execution) -> None:
+        resisting = execution.drop()
+        if resisting:
+            self.worker.unevictable.add(self.row.workflow)
+            logger.warning(
+                "%s of workflow %s cannot be closed: it catches everything and awaits again; this workflow is no longer evicted",
+                ", ".join(resisting), self.row.workflow, extra=self.extra(),
+            )  # fmt: skip
+
+    def extra(self) -> dict[str, Any]:
+        """Fields for log records."""
+        return {"run": self.id, "workflow": self.row.workflow}
+
+    def open_command(self, key: str) -> Operation | None:
+        """The command under a key, if it is not recorded yet."""
+        operation = self.execution.operations.get(key) if self.execution is not None else None
+        return operation if operation is not None and operation.kind is not Kind.STEP else None
+
+
+PROGRESS = "~progress/"
+"""Published keys that start with this hold the progress of steps."""

@@ -1,0 +1,233 @@
+"""One start of a process with a store: its worker row and lease, its lines to the store, its committer, its watch.
+
+Every app has one, whether it hosts a worker or only starts and asks. What it sees of others (a changed file, a dead worker,
+an expired lease) it passes on; notifications are hints, so whoever is told looks for themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from perdure.core.errors import StoreError
+from perdure.core.payload import unpack
+from perdure.core.status import Status
+from perdure.stores.base import Fenced, Takeover
+from perdure.stores.rows import WorkerRow
+
+from .committer import Committer
+from .lease import LeaseKeeper
+from .line import InlineLine, ThreadLine, call
+from .observers import Observers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from perdure.core.entry import Entry
+    from perdure.stores.base import Pulse, Store
+
+    from .clock import Alarm, Clock
+    from .line import Line
+    from .options import WorkerOptions
+
+__all__ = ["Process"]
+
+T = TypeVar("T")
+logger = logging.getLogger("perdure.process")
+
+
+class Process:
+    """A process's place in the store."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        options: WorkerOptions,
+        *,
+        role: str,
+        build: str,
+        version: str,
+        workflows: list[str],
+        threads: bool = True,
+    ) -> None:
+        self.store = store
+        self.clock = clock
+        self.options = options
+        self.role = role
+        self.build = build
+        self.version = version
+        self.workflows = workflows
+        self.threads = threads  # False: no threads and no housekeeping, as tests and simulations want it
+        self.loop = asyncio.get_running_loop()
+        self.observers = Observers()
+        self.number = 0
+        self.fenced = False
+        self.on_change: list[Callable[[], None]] = []  # somebody may have committed something
+        self.on_due: list[Callable[[int], None]] = []  # a run that nobody owns is due at this time
+        self.on_fenced: list[Callable[[], None]] = []
+        self.describe: Callable[[], str] = str
+        self._keeper: LeaseKeeper | None = None
+        self._watching: Alarm | None = None
+        self._observing = False
+        self._observe_again = False
+        self._taking_over: set[int] = set()
+        self._looked = 0
+
+    async def open(self) -> None:
+        """Open the store, enter the worker row, start to watch."""
+        self.writes: Line = ThreadLine(self.loop, "perdure-write") if self.threads else InlineLine(self.loop)
+        self.reads: Line = ThreadLine(self.loop, "perdure-read") if self.threads else InlineLine(self.loop)
+        try:
+            await call(self.writes, self.store.open)
+            now = self.clock.now()
+            row = WorkerRow(
+                number=0,
+                name=f"{socket.gethostname()}:{os.getpid()}",
+                host=socket.gethostname(),
+                pid=os.getpid(),
+                build=self.build,
+                version=self.version,
+                role=self.role,
+                workflows=self.workflows,
+                started_at=now,
+                seen_at=now,
+                lease_until=now + self.options.lease,
+            )
+            self.number = await call(self.writes, lambda: self.store.enter(row))
+        except BaseException:
+            self.writes.close()
+            self.reads.close()
+            self.store.close()
+            raise
+        self.committer = Committer(
+            self.store, self.number, self.writes, self.clock, lease=self.options.lease, on_fenced=self._on_fenced
+        )
+        if self.threads:
+            self._keeper = LeaseKeeper(self.options.lease, self.beat, lambda: self.describe())
+            self._keeper.start()
+            self._watch()
+            self.beat()
+
+    async def close(self) -> None:
+        """Leave: what is still owned is freed, unless this process was fenced."""
+        if self._keeper is not None:
+            self._keeper.stop()
+        if self._watching is not None:
+            self._watching.cancel()
+        await self.committer.settle()
+        now = self.clock.now()
+        try:
+            await call(self.writes, lambda: self.store.leave(self.number, now))
+        except (StoreError, Fenced) as error:
+            logger.warning("the worker row could not be ended, others will find the process gone: %s", error)
+        self.writes.close()
+        self.reads.close()
+        self.store.close()
+
+    async def read(self, work: Callable[[], T]) -> T:
+        """Run a read of the store off the loop."""
+        return await call(self.reads, work)
+
+    async def fetch(self, packed: bytes | None) -> bytes:
+        """A stored payload as JSON."""
+        if packed is None:
+            return b"null"
+        return await call(self.reads, lambda: unpack(packed, self.store.blobs))
+
+    def unpacked(self, entries: list[Entry]) -> list[Entry]:
+        """Entries with their values as JSON. Runs on the reading line."""
+        for entry in entries:
+            if entry.value is not None:
+                entry.value = unpack(entry.value, self.store.blobs)
+        return entries
+
+    # ── watching others ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _watch(self) -> None:
+        self._watching = self.clock.call_later(self.options.watch, self._watch)
+        assert self._keeper is not None
+        self._keeper.tick()
+        if self.store.changed():
+            self.changed()
+        self._looked += 1
+        if self._looked % 8 == 0:
+            for worker in self.store.dead_workers():
+                self.take_over(worker, proven=True)
+
+    def changed(self) -> None:
+        """Somebody, perhaps another process, may have committed something."""
+        self._observe()
+        for told in self.on_change:
+            told()
+
+    def beat(self) -> None:
+        """Renew the lease and look round. Called from any thread."""
+        now = self.clock.now()
+        self.writes.submit(lambda: self.store.heartbeat(self.number, now, now + self.options.lease), self._beaten)
+
+    def _beaten(self, pulse: Pulse | None, error: BaseException | None) -> None:
+        if error is not None or pulse is None:
+            logger.warning("the lease could not be renewed: %s", error)
+            return
+        if not pulse.alive:
+            self._on_fenced()
+            return
+        for worker in pulse.expired:
+            self.take_over(worker, proven=False)
+        if pulse.next_due is not None:
+            for told in self.on_due:
+                told(pulse.next_due)
+        # The floor under all hints: whatever was missed is found here.
+        self.changed()
+
+    def take_over(self, worker: int, *, proven: bool) -> None:
+        """Free the runs of a worker that is gone."""
+        if worker == self.number or worker in self._taking_over:
+            return
+        self._taking_over.add(worker)
+
+        def done(outcome: Any) -> None:
+            self._taking_over.discard(worker)
+            if isinstance(outcome, list) and outcome:
+                logger.warning("took over %d runs of worker %d", len(outcome), worker, extra={"worker": worker})
+                self.changed()
+
+        self.committer.submit(Takeover(worker=worker, proven=proven, at=self.clock.now()), done)
+
+    def _on_fenced(self) -> None:
+        if not self.fenced:
+            self.fenced = True
+            for told in self.on_fenced:
+                told()
+
+    # ── observers ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _observe(self) -> None:
+        if self._observing:
+            self._observe_again = True
+            return
+        runs, uids = self.observers.runs, self.observers.uids
+        if not runs and not uids:
+            return
+        self._observing = True
+
+        def look() -> Any:
+            replies = {uid: value for uid in uids if (value := self.store.reply(uid)) is not None}
+            return self.store.runs_by_number(runs) if runs else [], replies
+
+        self.reads.submit(look, self._observed)
+
+    def _observed(self, found: Any, error: BaseException | None) -> None:
+        self._observing = False
+        if error is None:
+            rows, replies = found
+            self.observers.ended(row for row in rows if row.ended_at or row.status == Status.BLOCKED)
+            for uid, value in replies.items():
+                self.observers.replied(uid, value)
+        if self._observe_again:
+            self._observe_again = False
+            self._observe()

@@ -1,0 +1,254 @@
+"""The attempts of one run: which steps run, wait for a retry, or are in doubt, and what their ends become.
+
+Everything here is by key, never by object: the execution may be dropped and rebuilt from the journal under running attempts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+import random
+import traceback
+from typing import TYPE_CHECKING, Any
+
+from perdure.core.codec import encode_error
+from perdure.core.duration import show
+from perdure.core.entry import Entry, Kind, Note
+from perdure.core.errors import InDoubt, NotStorable, StepError
+from perdure.core.payload import pack
+from perdure.core.retry import retry_after
+
+from .arrival import Arrival
+from .attempt import Attempt, StepFacts
+
+if TYPE_CHECKING:
+    from perdure.core.operation import Operation
+
+    from .driver import Driver
+
+__all__ = ["Steps"]
+
+logger = logging.getLogger("perdure.step")
+
+
+class Steps:
+    """The attempts of one run."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self.running: dict[str, Attempt] = {}
+        self.retries: dict[str, int] = {}  # key: when the next attempt starts
+        self.held: list[str] = []  # asked for, to start when earlier commands are committed
+        self.begins: list[str] = []  # to be journaled as begun before they start
+        self.progress: dict[str, Any] = {}
+
+    def knows(self, key: str) -> bool:
+        """Whether this step is under way in some manner."""
+        return key in self.running or key in self.retries or key in self.begins or key in self.held or key in self._driver.starting
+
+    # ── starting ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def admit(self, operation: Operation, *, recovered: bool = False) -> None:
+        """A step was asked for: start it, or find out first what became of an attempt that the journal knows as begun."""
+        definition = operation.request.definition
+        if operation.begun is not None and definition.once:
+            if definition.probe is not None:
+                self._driver.worker.loop.create_task(self._probe(operation.key))
+            else:
+                self._doubt(operation, "its worker ended before its outcome was recorded")
+        elif operation.retry_at > self._driver.now():
+            self.retries[operation.key] = operation.retry_at
+        elif definition.once or self._driver.suspect:
+            self.begins.append(operation.key)
+        else:
+            self.start(operation, recovered=recovered)
+
+    def release(self) -> None:
+        """Start what waited for earlier commands of the run to be committed."""
+        if self.held:
+            held, self.held = self.held, []
+            for key in held:
+                operation = self._operation(key)
+                if operation is not None:
+                    self.admit(operation)
+
+    def start_due(self) -> None:
+        """Start the attempts whose retry time has come."""
+        now = self._driver.now()
+        for key in [key for key, when in self.retries.items() if when <= now]:
+            del self.retries[key]
+            operation = self._operation(key)
+            if operation is not None:
+                operation.retry_at = 0
+                self.admit(operation)
+
+    def start_begun(self, key: str) -> None:
+        """Start an attempt whose begun entry is durable now."""
+        operation = self._operation(key)
+        if operation is not None and key not in self.running:
+            self.start(operation)
+
+    def start(self, operation: Operation, *, recovered: bool = False) -> None:
+        """Run the body."""
+        driver, call = self._driver, operation.request
+        definition = call.definition
+        number = operation.attempts + 1 + (driver.recoveries if recovered else 0)
+        facts = StepFacts(
+            driver.id,
+            operation.key,
+            number,
+            driver.identity,
+            definition,
+            self.progress.get(operation.key),
+            lambda progress: driver.publish_progress(operation.key, progress),
+            driver.publish,
+        )
+        args = call.args if call.bound is None else (call.bound, *call.args)
+        attempt = Attempt(facts, args, call.kwargs, clock=driver.worker.clock, pool=driver.worker.pool, ended=self._ended)
+        self.running[operation.key] = attempt
+        attempt.start(driver.worker.loop, operation.context or contextvars.Context())
+
+    def _operation(self, key: str) -> Operation | None:
+        execution = self._driver.execution
+        return execution.operations.get(key) if execution is not None else None
+
+    # ── ends ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _ended(self, attempt: Attempt, value: Any, error: BaseException | None) -> None:
+        key = attempt.facts.key
+        if self.running.get(key) is not attempt:
+            return
+        del self.running[key]
+        operation = self._operation(key)
+        if operation is None or self._driver.gone:
+            self._driver.wake()
+            return
+        definition = operation.request.definition
+        note = Note(
+            attempt=attempt.facts.attempt, digest=operation.digest, arguments=self._arguments(operation), began=attempt.began
+        )
+        if error is None:
+            try:
+                data = definition.schema.encode(value, where=f"step {definition.name}")
+                self._record(key, note, data, failed=False)
+            except NotStorable as problem:
+                error = problem
+            except Exception as problem:  # noqa: BLE001 - a value's own code failed while it was stored
+                error = NotStorable(f"the result of step {definition.name} cannot be stored: {type(problem).__name__}: {problem}")
+        if error is not None:
+            self._failed(operation, attempt, note, error)
+        self._driver.wake()
+
+    def _failed(self, operation: Operation, attempt: Attempt, note: Note, error: BaseException) -> None:
+        definition = operation.request.definition
+        if isinstance(error, NotStorable) and error.step is None:
+            error.run, error.step = self._driver.id, operation.key
+        if isinstance(error, asyncio.CancelledError | GeneratorExit | SystemExit | KeyboardInterrupt | StopIteration):
+            error = StepError(f"the step ended with {type(error).__name__}", type_name=type(error).__name__)
+        if definition.once and attempt.timed_out:
+            self._doubt(operation, "its time ran out while it was under way")
+            return
+        failures = operation.attempts + 1
+        retry = definition.retry
+        if failures < retry.attempts and retry.wants(error, listed_only=definition.once):
+            now = self._driver.now()
+            asked = retry_after(error, now)
+            wait = asked if asked is not None else retry.delay(failures, random.random())  # noqa: S311 - jitter is no secret
+            note.attempt, note.retry_at = failures, now + wait
+            logger.warning(
+                "attempt %d of %s failed, the next one starts in %s: %s: %s",
+                failures, operation.key, show(wait), type(error).__name__, error, extra=attempt.extra(),
+            )  # fmt: skip
+            self._record(operation.key, note, encode_error(error), failed=True, kind=Kind.ATTEMPT)
+        else:
+            self._record(operation.key, note, encode_error(error), failed=True)
+
+    def _arguments(self, operation: Operation) -> bytes:
+        if not operation.arguments:
+            return b""
+        packed, blobs = pack(operation.arguments, cap=1 << 62, where="arguments")
+        self._driver.blobs.extend(blobs)
+        return packed
+
+    def _record(self, key: str, note: Note, data: bytes, *, failed: bool, kind: Kind = Kind.STEP) -> None:
+        driver = self._driver
+        try:
+            packed, blobs = pack(data, cap=driver.worker.options.payload_cap, where=f"step {key}")
+        except NotStorable as problem:
+            problem.run, problem.step = driver.id, key
+            data, failed, kind = encode_error(problem), True, Kind.STEP
+            packed, blobs = pack(data, cap=1 << 62, where="")
+        driver.arrive(Arrival(driver.now(), Entry(0, kind, key, 0, packed, failed, note), data, blobs))
+
+    # ── doubt ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _doubt(self, operation: Operation, why: str) -> None:
+        error = InDoubt(
+            f"step {operation.name} was started and {why}; it is not run again",
+            run=self._driver.id,
+            step=operation.key,
+            hint="find out whether it happened, or give the step a probe= that does",
+        )
+        self._record(operation.key, Note(digest=operation.digest), encode_error(error), failed=True)
+        self._driver.wake()
+
+    async def _probe(self, key: str) -> None:
+        """Ask the outside world whether a begun attempt had its effect: `happened(value)`, `not_happened` or `unknown`."""
+        operation = self._operation(key)
+        if operation is None or operation.begun is None:
+            return
+        call, begun = operation.request, operation.begun
+        self.running[key] = probing = _Probing()  # type: ignore[assignment]
+        answer: Any = None
+        try:
+            args = call.args if call.bound is None else (call.bound, *call.args)
+            answer = call.definition.probe(*args, **call.kwargs)
+            if asyncio.iscoroutine(answer):
+                answer = await answer
+        except Exception as error:  # noqa: BLE001 - a probe that fails has not found out
+            logger.warning("the probe of %s failed: %s", key, "".join(traceback.format_exception_only(error)).strip())
+        ended = await self._driver.worker.proven_dead(begun[0])
+        if self.running.get(key) is not probing:
+            return
+        del self.running[key]
+        operation = self._operation(key)
+        if operation is None or self._driver.gone:
+            return
+        outcome = getattr(answer, "outcome", "unknown")
+        if outcome == "happened":
+            data = call.definition.schema.encode(answer.value, where=f"probe of {call.definition.name}")
+            self._record(key, Note(digest=operation.digest, name="probed"), data, failed=False)
+        elif outcome == "not_happened" and ended:
+            operation.begun = None
+            self.begins.append(key)
+        else:
+            self._doubt(operation, "its probe could not find out what became of it")
+        self._driver.wake()
+
+    # ── stopping ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def drop(self, key: str) -> None:
+        """The code no longer waits for this step."""
+        self.retries.pop(key, None)
+        attempt = self.running.pop(key, None)
+        if attempt is not None:
+            attempt.abandon()
+
+    def drop_all(self) -> None:
+        """The run leaves this worker: stop what can be stopped, listen to nothing more."""
+        running, self.running = self.running, {}
+        for attempt in running.values():
+            attempt.abandon()
+        self.retries.clear()
+        self.begins.clear()
+        self.held.clear()
+
+
+class _Probing:
+    """Stands where an attempt would while its probe runs."""
+
+    def abandon(self) -> None:
+        """A probe changes nothing: it may run on unheard."""
+
+

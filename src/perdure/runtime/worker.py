@@ -1,0 +1,449 @@
+"""A worker: claims due runs, gives each a driver, feeds them what others leave for them, parks and drains them.
+
+Claiming, polling and parking are level-triggered: a hint makes the worker look, and what it sees in the store decides. So a
+lost hint costs time, never a run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import logging
+import os
+import platform
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from perdure.core.entry import JOURNAL_FORMAT, Entry, Kind, Note
+from perdure.core.errors import DuplicateRun, NotRestorable, PerdureError, RunEnded, UnknownRun
+from perdure.core.payload import pack, references, unpack
+from perdure.stores.base import Claim, Start
+
+from .driver import Driver
+
+if TYPE_CHECKING:
+
+    from perdure.core.definition import WorkflowDefinition
+    from perdure.core.operation import ChildRequest
+    from perdure.stores.base import Advance, Cancel, Conflict, End, Outcome, Park
+    from perdure.stores.rows import Claimed, Message
+
+    from .clock import Alarm
+    from .process import Process
+
+__all__ = ["Registry", "Worker"]
+
+logger = logging.getLogger("perdure.worker")
+
+CLAIMED_AT_ONCE = 256
+SHOW_AFTER = 100_000
+"""µs of rest after which a run is shown as waiting."""
+
+
+class Registry:
+    """The workflows that a worker knows, by name. The app fills it."""
+
+    def names(self) -> list[str]:
+        """All names, former ones included."""
+        raise NotImplementedError
+
+    def workflow(self, name: str) -> WorkflowDefinition | None:
+        """The workflow of a name."""
+        raise NotImplementedError
+
+
+class Worker:
+    """The runs of one process."""
+
+    def __init__(self, process: Process, registry: Registry) -> None:
+        self.process = process
+        self.registry = registry
+        self.clock = process.clock
+        self.loop = process.loop
+        self.options = process.options
+        self.committer = process.committer
+        self.number = process.number
+        self.build = process.build
+        self.pool = ThreadPoolExecutor(process.options.threads, thread_name_prefix="perdure-step")
+        self.drivers: dict[int, Driver] = {}
+        self.unevictable: set[str] = set()
+        self.draining = False
+        self._claiming = False
+        self._claim_again = False
+        self._polling = False
+        self._poll_again = False
+        self._last_message = 0
+        self._due_at = 0
+        self._due: Alarm | None = None
+        self._resting: dict[int, Driver] = {}
+        self._sweeping: Alarm | None = None
+        self._driving = _Driving()
+        self._schemas: dict[int, tuple[Any, str]] = {}
+        self._empty: asyncio.Event = asyncio.Event()
+        self.on_settled: list[Callable[[], None]] = []  # a run of ours moved
+        process.on_change.append(self.look)
+        process.on_due.append(self.due)
+        process.on_fenced.append(self.stop_at_once)
+        process.describe = self._driving.describe
+
+    # ── looking for work ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def look(self) -> None:
+        """Somebody may have left something: messages for runs of ours, or runs to claim."""
+        if self.drivers:
+            self.poll()
+        self.take()
+
+    def take(self) -> None:
+        """Claim what is due, as far as there is room."""
+        if self.draining or self.process.fenced:
+            return
+        if self._claiming:
+            self._claim_again = True
+            return
+        room = self.options.residents - len(self.drivers)
+        if room <= 0:
+            return
+        self._claiming = True
+        change = Claim(
+            at=self.clock.now(),
+            limit=min(room, CLAIMED_AT_ONCE),
+            build=self.build,
+            workflows=self.registry.names(),
+            started=Note(
+                seed=os.urandom(16), python=platform.python_version(), format=JOURNAL_FORMAT
+            ),
+        )
+        self.committer.submit(change, lambda outcome: self._claimed(change, outcome))
+
+    def _claimed(self, change: Claim, outcome: Outcome) -> None:
+        self._claiming = False
+        again, self._claim_again = self._claim_again, False
+        claimed: list[Claimed] = outcome if isinstance(outcome, list) else []  # type: ignore[assignment]
+        load = []
+        for each in claimed:
+            driver = self._adopt(each, change)
+            if driver is not None:
+                load.append((driver, each.messages))
+        if load:
+            self._load(load)
+        if again or len(claimed) == change.limit:
+            self.take()
+
+    def _adopt(self, claimed: Claimed, change: Claim) -> Driver | None:
+        row = claimed.run
+        definition = self.registry.workflow(row.workflow)
+        if definition is None:  # it was redefined away between asking and getting
+            logger.error("claimed run %s of a workflow that is not known any more", row.id)
+            return None
+        old = self.drivers.pop(row.number, None)
+        if old is not None:
+            old.drop()
+        driver = Driver(self, row, definition)
+        self.drivers[row.number] = driver
+        if row.claim == 1 and row.sequence == 1 and not claimed.messages and not references(row.input):
+            driver.facts.input = unpack(row.input, _no_blobs)
+            note = msgspec.structs.replace(change.started, version=row.version)
+            driver.load([Entry(1, Kind.STARTED, "", row.started_at, None, False, note)], [])
+            return None
+        return driver
+
+    def _load(self, drivers: list[tuple[Driver, list[Message]]]) -> None:
+        store, process = self.process.store, self.process
+
+        def read() -> list[Any]:
+            journals = store.journals([driver.number for driver, _ in drivers])
+            loaded = []
+            for driver, messages in drivers:
+                try:
+                    entries = process.unpacked(journals.get(driver.number, []))
+                    driver.facts.input = unpack(driver.row.input, store.blobs)
+                    opened = [(message, self._unpack(message)) for message in messages]
+                    progress = store.published(driver.number) if driver.recoveries else []
+                except NotRestorable as error:
+                    loaded.append((driver, error, [], []))
+                else:
+                    loaded.append((driver, entries, opened, progress))
+            return loaded
+
+        self.process.reads.submit(read, lambda loaded, error: self._loaded(drivers, loaded, error))
+
+    def _unpack(self, message: Message) -> bytes | None:
+        return None if message.value is None else unpack(message.value, self.process.store.blobs)
+
+    def _loaded(self, drivers: list[Any], loaded: list[Any] | None, error: BaseException | None) -> None:
+        if loaded is None:
+            logger.warning("journals could not be read, trying again: %s", error)
+            self.clock.call_later(500_000, lambda: self._load([each for each in drivers if not each[0].gone]))
+            return
+        for driver, entries, messages, progress in loaded:
+            if driver.gone:
+                continue
+            if isinstance(entries, BaseException):
+                driver.block(entries)
+            else:
+                driver.recall_progress(progress)
+                driver.load(entries, messages)
+
+    def poll(self) -> None:
+        """Fetch what was left for runs of ours."""
+        if self._polling:
+            self._poll_again = True
+            return
+        self._polling = True
+        after, store = self._last_message, self.process.store
+
+        def read() -> list[tuple[Message, bytes | None]]:
+            return [(message, self._unpack(message)) for message in store.messages(self.number, after)]
+
+        self.process.reads.submit(read, self._polled)
+
+    def _polled(self, found: list[tuple[Message, bytes | None]] | None, error: BaseException | None) -> None:
+        self._polling = False
+        if found is None:
+            logger.warning("messages could not be read, trying again: %s", error)
+            self.clock.call_later(500_000, self.poll)
+            return
+        for message, data in found:
+            self._last_message = max(self._last_message, message.number)
+            driver = self.drivers.get(message.run)
+            if driver is not None:
+                driver.deliver(message, data, counted=True)
+        if self._poll_again:
+            self._poll_again = False
+            self.poll()
+            return
+        for driver in [driver for driver in self.drivers.values() if driver.asked_for_messages]:
+            driver.polled()
+
+    def due(self, when: int) -> None:
+        """A run that nobody owns is due at this time: look then."""
+        if self._due is not None:
+            if self._due_at <= when:
+                return
+            self._due.cancel()
+        self._due_at = when
+        self._due = self.clock.call_at(when, self._is_due)
+
+    def _is_due(self) -> None:
+        self._due = None
+        self.take()
+
+    # ── what drivers tell ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def driving(self, driver: Driver) -> _Driving:
+        """Remember whose code runs, for the watchdog."""
+        self._driving.driver = driver
+        return self._driving
+
+    def ended(self, driver: Driver, end: End) -> None:
+        """A run has its outcome."""
+        row = driver.row
+        row.status, row.result, row.failed, row.ended_at, row.owner = end.status, end.value, end.failed, end.at, 0
+        self._leave(driver)
+        self.process.observers.ended([row])
+        self.moved()
+        if row.parent or driver.had_children:
+            self.look()
+
+    def parked(self, driver: Driver, park: Park) -> None:
+        """A run was let go."""
+        self._leave(driver)
+        if park.status == "blocked":
+            driver.row.status, driver.row.blocked = park.status, park.blocked
+            self.process.observers.ended([driver.row])
+        elif park.wake_at is not None:
+            self.due(park.wake_at)
+        self.moved()
+
+    def moved(self) -> None:
+        """Tell those who watch runs that something changed."""
+        for told in self.on_settled:
+            told()
+
+    def lost(self, driver: Driver, reason: str) -> None:
+        """A run is not ours under its claim, or not as we thought: forget it, and look whether it is still ours."""
+        logger.warning("run left this worker: %s", reason or "another process owns it", extra=driver.extra())
+        self._leave(driver)
+        store, process = self.process.store, self.process
+
+        def read() -> Any:
+            rows = store.runs_by_number([driver.number])
+            return (rows[0], store.messages_for(driver.number)) if rows else None
+
+        def done(found: Any, error: BaseException | None) -> None:
+            if found is None or process.fenced:
+                return
+            row, messages = found
+            definition = self.registry.workflow(row.workflow)
+            if row.owner == self.number and row.claim == driver.claim and not row.ended_at and definition is not None:
+                again = Driver(self, row, definition)
+                self.drivers[row.number] = again
+                self._load([(again, messages)])
+
+        process.reads.submit(read, done)
+
+    def idle(self, driver: Driver) -> None:
+        """A run rests: show it as waiting soon, evict it later, or at once when memory is short."""
+        evictable = driver.row.workflow not in self.unevictable
+        if evictable and (not self.options.residency or len(self.drivers) > self.options.residents * 3 // 4):
+            driver.park(evict=True)
+            return
+        self._resting[driver.number] = driver
+        if self._sweeping is None:
+            self._sweeping = self.clock.call_later(SHOW_AFTER, self._sweep)
+
+    def _sweep(self) -> None:
+        self._sweeping = None
+        now = self.clock.now()
+        crowded = len(self.drivers) > self.options.residents * 3 // 4
+        for number, driver in list(self._resting.items()):
+            rested = now - driver.idle_since if driver.idle_since and not driver.gone else -1
+            if rested < 0:
+                del self._resting[number]
+            elif (rested >= self.options.residency or crowded) and driver.row.workflow not in self.unevictable:
+                driver.park(evict=True)
+            elif rested >= SHOW_AFTER:
+                driver.park(evict=False)
+        if self._resting:
+            self._sweeping = self.clock.call_later(SHOW_AFTER, self._sweep)
+
+    def left_messages(self, advance: Advance) -> None:
+        """A run of ours left something for others, perhaps for runs of ours."""
+        if advance.sends:
+            self.poll()
+        self.take()
+
+    def cancel_child(self, change: Cancel) -> None:
+        """The code of a run gave up on a child."""
+        self.committer.submit(change, lambda _: self.look())
+
+    def _leave(self, driver: Driver) -> None:
+        if self.drivers.get(driver.number) is driver:
+            del self.drivers[driver.number]
+        self._resting.pop(driver.number, None)
+        driver.drop()
+        if not self.drivers:
+            self._empty.set()
+        elif len(self.drivers) == self.options.residents - 1:
+            self.take()
+
+    # ── stopping ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def drain(self, bound: int) -> None:
+        """Stop claiming, let attempts end within `bound` µs, hand the runs back. Parked runs never delay it."""
+        self.draining = True
+        for driver in list(self.drivers.values()):
+            driver.hand_back()
+        if self.drivers and not self.process.fenced:
+            self._empty.clear()
+            alarm = self.clock.call_later(bound, self._empty.set)
+            await self._empty.wait()
+            alarm.cancel()
+        left = len(self.drivers)
+        if left:
+            logger.warning("%d runs did not finish their steps in time and are handed back as they are", left)
+        self.stop_at_once()
+
+    def stop_at_once(self) -> None:
+        """Drop every run: they are handed back, or were taken."""
+        self.draining = True
+        for driver in list(self.drivers.values()):
+            self._leave(driver)
+        for alarm in (self._due, self._sweeping):
+            if alarm is not None:
+                alarm.cancel()
+        self._empty.set()
+        self.pool.shutdown(wait=False, cancel_futures=True)
+
+    # ── what drivers ask ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def identity(self, run: int) -> bytes:
+        """Bytes that are unique for a run number of this database: the source of its ids and idempotency keys."""
+        return hashlib.blake2b(f"{self.process.store.uid}/{run}".encode(), digest_size=32).digest()
+
+    def link(self, promise: str) -> str:
+        """The address at which a promise can be answered."""
+        if not self.options.public_url:
+            return f"perdure:{promise}"
+        address = f"{self.options.public_url.rstrip('/')}/v1/promises/{promise}"
+        if not self.options.secret:
+            return address
+        return f"{address}?signature={hmac.new(self.options.secret.encode(), promise.encode(), 'sha256').hexdigest()[:32]}"
+
+    async def proven_dead(self, worker: int) -> bool:
+        """Whether a worker's process is known to have ended, so that nothing of it can still be under way."""
+        row = await self.process.read(lambda: self.process.store.worker(worker))
+        return row is not None and row.end == "dead"
+
+    def child_start(self, driver: Driver, key: str, request: ChildRequest, now: int) -> Start:
+        """The change that starts a child run."""
+        packed, blobs = pack(request.input, cap=self.options.payload_cap, where="arguments")
+        driver.had_children = True
+        return Start(
+            id=request.id,
+            workflow=request.workflow,
+            input=packed,
+            digest=hashlib.blake2b(request.input, digest_size=16).digest(),
+            at=now,
+            due_at=now,
+            parent=driver.number,
+            parent_key=key,
+            detached=request.detached,
+            deadline_at=now + request.deadline if request.deadline else 0,
+            blobs=blobs,
+            **request.options,
+        )
+
+    def schema_text(self, schema: Any) -> str:
+        """A codec schema as the JSON Schema that is kept with a promise."""
+        if schema is None:
+            return ""
+        known = self._schemas.get(id(schema))
+        if known is None or known[0] is not schema:
+            known = (schema, msgspec.json.encode(schema.json_schema()).decode())
+            self._schemas[id(schema)] = known
+        return known[1]
+
+    def conflict_error(self, conflict: Conflict, run: str) -> PerdureError:
+        """What workflow code is told when a command of its turned out impossible."""
+        if conflict.kind == "child":
+            return DuplicateRun(f"another run has the id {conflict.detail} already", run=run, hint="give the child an id= of its own")
+        if "ended" in conflict.detail:
+            return RunEnded(f"run {conflict.detail.split()[0]} has ended and receives nothing more", run=run)
+        return UnknownRun(f"no run has the id {conflict.detail}", run=run)
+
+    def readable(self, packed: bytes) -> str:
+        """A stored payload as short text, for errors."""
+        if not packed:
+            return "(not kept)"
+        if references(packed):
+            return "(large)"
+        text = unpack(packed, _no_blobs).decode(errors="replace")
+        return text if len(text) <= 200 else text[:200] + "…"
+
+
+def _no_blobs(addresses: list[bytes]) -> dict[bytes, bytes]:
+    return {}
+
+
+class _Driving:
+    """Marks whose code runs at the moment. One object for all: it is entered for every entry that is fed."""
+
+    driver: Driver | None = None
+
+    def __enter__(self) -> None:
+        """The driver was set by `Worker.driving`."""
+
+    def __exit__(self, *error: object) -> None:
+        self.driver = None
+
+    def describe(self) -> str:
+        """For the watchdog."""
+        driver = self.driver
+        return f" by the code of run {driver.id} (workflow {driver.row.workflow})" if driver is not None else ""
+
+

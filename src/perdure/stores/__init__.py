@@ -1,0 +1,1 @@
+"""All SQL lives below here, behind the one contract in `stores.base`."""
