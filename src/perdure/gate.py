@@ -42,9 +42,15 @@ class Gate:
         self.worker = worker
         self._definitions = definitions
         self._changes: list[asyncio.Future[None]] = []
+        self._writing = 0
         process.on_change.append(self._wake_watchers)
         if worker is not None:
             worker.on_settled.append(self._wake_watchers)
+
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing goes on here: for tests that let time pass only then."""
+        return not self._writing and self.process.quiet and (self.worker is None or self.worker.quiet)
 
     @property
     def store(self) -> Store:
@@ -70,7 +76,11 @@ class Gate:
             # Asked for in the same breath, so that the claim is in the same transaction as what there is to claim.
             self.worker.take()
         # A caller who stops waiting must not undo what is being written.
-        outcome = await asyncio.shield(future)
+        self._writing += 1
+        try:
+            outcome = await asyncio.shield(future)
+        finally:
+            self._writing -= 1
         if self.worker is not None:
             self.worker.look()
         return outcome

@@ -82,6 +82,11 @@ class Committer:
             raise StoreError("this process lost its place in the store and can write no more", hint="open the App again")
         return outcome
 
+    def abandon(self) -> None:
+        """Write nothing more and tell nobody, as a killed process does."""
+        self._fenced = True
+        self._pending.clear()
+
     async def settle(self) -> None:
         """Wait until everything submitted so far, and what follows from it, is written."""
         while not self.idle and not self._fenced:

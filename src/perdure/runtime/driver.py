@@ -112,6 +112,11 @@ class Driver:
         """The time, never below the last entry's."""
         return max(self.worker.clock.now(), self.time)
 
+    @property
+    def quiet(self) -> bool:
+        """Whether the run rests."""
+        return bool(self.idle_since) and self._busy is None and not self._scheduled and not self.arrivals
+
     # ── loading ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def load(self, entries: list[Entry], messages: list[tuple[Message, bytes | None]]) -> None:

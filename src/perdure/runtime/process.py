@@ -128,6 +128,19 @@ class Process:
         self.reads.close()
         self.store.close()
 
+    def abandon(self) -> None:
+        """Stop without leaving, as a killed process does. For tests and simulations."""
+        if self._keeper is not None:
+            self._keeper.stop()
+        if self._watching is not None:
+            self._watching.cancel()
+        self.committer.abandon()
+
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing is being written or looked for."""
+        return self.committer.idle and not self._observing
+
     async def read(self, work: Callable[[], T]) -> T:
         """Run a read of the store off the loop."""
         return await call(self.reads, work)

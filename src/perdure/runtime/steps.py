@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import dataclasses
 import logging
 import random
 import traceback
@@ -105,6 +106,9 @@ class Steps:
             driver.publish,
         )
         args = call.args if call.bound is None else (call.bound, *call.args)
+        stub = driver.worker.stubs.get(definition.name) if driver.worker.stubs else None
+        if stub is not None:
+            facts.definition = dataclasses.replace(definition, fn=stub.body, is_async=True)
         attempt = Attempt(facts, args, call.kwargs, clock=driver.worker.clock, pool=driver.worker.pool, ended=self._ended)
         self.running[operation.key] = attempt
         attempt.start(driver.worker.loop, operation.context or contextvars.Context())

@@ -70,6 +70,7 @@ class Worker:
         self.pool = ThreadPoolExecutor(process.options.threads, thread_name_prefix="perdure-step")
         self.drivers: dict[int, Driver] = {}
         self.unevictable: set[str] = set()
+        self.stubs: dict[str, Any] = {}  # bodies that stand in for steps, in tests
         self.draining = False
         self._claiming = False
         self._claim_again = False
@@ -218,6 +219,11 @@ class Worker:
             return
         for driver in [driver for driver in self.drivers.values() if driver.asked_for_messages]:
             driver.polled()
+
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing goes on: no claim, no poll, and every run rests."""
+        return not (self._claiming or self._polling) and all(driver.quiet for driver in self.drivers.values())
 
     def due(self, when: int) -> None:
         """A run that nobody owns is due at this time: look then."""
