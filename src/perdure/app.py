@@ -8,7 +8,7 @@ import logging
 import secrets
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from perdure import logs
+from perdure import isolation, logs
 from perdure.build import build_of
 from perdure.call import Call, WorkflowCall
 from perdure.core import stdlib
@@ -85,6 +85,7 @@ class App:
             public_url=public_url,
             secret=secret,
         )
+        self._only = 0  # the one run that an isolated process may claim
         self._process: Process | None = None
         self._worker: Worker | None = None
         self._gate: Gate | None = None
@@ -102,7 +103,7 @@ class App:
             self._make_store(),
             self._make_clock(),
             self._options,
-            role="worker" if self._hosts_worker else "client",
+            role="client" if not self._hosts_worker else "isolated" if self._only else "worker",
             build=build_of({definition.fn.__module__ for definition in self.definitions.all()}),
             version=_version(),
             workflows=self.definitions.names() if self._hosts_worker else [],
@@ -113,6 +114,9 @@ class App:
         self._worker = Worker(process, self.definitions) if self._hosts_worker else None
         self._gate = Gate(process, self._worker, self.definitions)
         if self._worker is not None:
+            if self._uses_threads() and ":memory:" not in self.url and not self._only:
+                self._worker.isolate = isolation.isolating(self.url, self.definitions)
+            self._worker.only = self._only
             self._worker.take()
         return self
 

@@ -73,7 +73,7 @@ class Driver:
         )
         self.execution: Execution | None = None
         self.steps = Steps(self)
-        self.sequence = 0
+        self.sequence = row.sequence
         self.time = 0  # of the last entry, µs
         self.suspect = row.crashes > 0
         self.recoveries = row.recoveries
@@ -122,6 +122,7 @@ class Driver:
     def load(self, entries: list[Entry], messages: list[tuple[Message, bytes | None]]) -> None:
         """Replay a journal (values unpacked), then go live with the messages that wait."""
         if self.row.crashes >= CRASHES_ALLOWED:
+            self.time = entries[-1].time
             self.block(Poisoned(f"the run ended its worker {self.row.crashes} times in a row", hint="perdure runs why " + self.id))
             return
         if self._journal is not None:
@@ -309,6 +310,7 @@ class Driver:
             self.status = advance.status
         if advance.progress:
             self.suspect = False
+            self.worker.cleared(self)
         for entry, data in zip(advance.entries, self._fed_values, strict=True):
             entry.value = data
         if advance.entries:

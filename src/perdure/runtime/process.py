@@ -68,6 +68,7 @@ class Process:
         self.fenced = False
         self.on_change: list[Callable[[], None]] = []  # somebody may have committed something
         self.on_due: list[Callable[[int], None]] = []  # a run that nobody owns is due at this time
+        self.on_pulse: list[Callable[[], None]] = []  # now and then, and after each takeover
         self.on_fenced: list[Callable[[], None]] = []
         self.describe: Callable[[], str] = str
         self._keeper: LeaseKeeper | None = None
@@ -168,8 +169,12 @@ class Process:
             self.changed()
         self._looked += 1
         if self._looked % 8 == 0:
-            for worker in self.store.dead_workers():
-                self.take_over(worker, proven=True)
+            self.look_for_dead()
+
+    def look_for_dead(self) -> None:
+        """Take over from processes that are known to have ended."""
+        for worker in self.store.dead_workers():
+            self.take_over(worker, proven=True)
 
     def changed(self) -> None:
         """Somebody, perhaps another process, may have committed something."""
@@ -194,6 +199,8 @@ class Process:
         if pulse.next_due is not None:
             for told in self.on_due:
                 told(pulse.next_due)
+        for look in self.on_pulse:
+            look()
         # The floor under all hints: whatever was missed is found here.
         self.changed()
 
@@ -207,6 +214,8 @@ class Process:
             self._taking_over.discard(worker)
             if isinstance(outcome, list) and outcome:
                 logger.warning("took over %d runs of worker %d", len(outcome), worker, extra={"worker": worker})
+                for look in self.on_pulse:
+                    look()
                 self.changed()
 
         self.committer.submit(Takeover(worker=worker, proven=proven, at=self.clock.now()), done)

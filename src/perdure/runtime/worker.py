@@ -13,6 +13,7 @@ import logging
 import os
 import platform
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from perdure.core.definition import WorkflowDefinition
     from perdure.core.operation import ChildRequest
     from perdure.stores.base import Advance, Cancel, Conflict, End, Outcome, Park
-    from perdure.stores.rows import Claimed, Message
+    from perdure.stores.rows import Claimed, Message, Suspect
 
     from .clock import Alarm
     from .process import Process
@@ -39,6 +40,12 @@ __all__ = ["Registry", "Worker"]
 logger = logging.getLogger("perdure.worker")
 
 CLAIMED_AT_ONCE = 256
+LAST_CHANCE = 2
+"""Deaths of its worker without progress after which a run goes on alone in a process of its own; one more blocks it."""
+
+ISOLATED_AT_ONCE = 2
+SUSPECTS_AT_ONCE = 16
+LOSS_PAUSE = 2_000_000
 SHOW_AFTER = 100_000
 """µs of rest after which a run is shown as waiting."""
 
@@ -71,7 +78,12 @@ class Worker:
         self.drivers: dict[int, Driver] = {}
         self.unevictable: set[str] = set()
         self.stubs: dict[str, Any] = {}  # bodies that stand in for steps, in tests
+        self.isolate: Callable[[int], Awaitable[None]] | None = None  # runs one run in a process of its own until it leaves
+        self.only = 0  # the one run that an isolated worker may claim
         self.draining = False
+        self._suspects: set[int] = set()
+        self._losses: dict[int, int] = {}  # run: when it was last lost
+        self._isolating: dict[int, asyncio.Task[None]] = {}
         self._claiming = False
         self._claim_again = False
         self._polling = False
@@ -88,6 +100,7 @@ class Worker:
         process.on_change.append(self.look)
         process.on_due.append(self.due)
         process.on_fenced.append(self.stop_at_once)
+        process.on_pulse.append(self.look_for_suspects)
         process.describe = self._driving.describe
 
     # ── looking for work ────────────────────────────────────────────────────────────────────────────────────────────
@@ -114,11 +127,77 @@ class Worker:
             limit=min(room, CLAIMED_AT_ONCE),
             build=self.build,
             workflows=self.registry.names(),
-            started=Note(
-                seed=os.urandom(16), python=platform.python_version(), format=JOURNAL_FORMAT
-            ),
+            started=self._started(),
+            most_crashes=LAST_CHANCE if self.isolate is None else 0,
+            only=self.only,
         )
         self.committer.submit(change, lambda outcome: self._claimed(change, outcome))
+
+    def _started(self) -> Note:
+        return Note(seed=os.urandom(16), python=platform.python_version(), format=JOURNAL_FORMAT)
+
+    def look_for_suspects(self) -> None:
+        """Runs that were running when their worker died and got nowhere since: one of them may have killed it.
+
+        They go on a few at a time, so that the next death leaves few to suspect; those that saw several deaths get a last
+        chance in a process of their own; those that died there too are set aside.
+        """
+        store = self.process.store
+        if not self.draining and not self.only and len(self._suspects) < SUSPECTS_AT_ONCE:
+            self.process.reads.submit(lambda: store.suspects(1), self._suspected)
+
+    def _suspected(self, found: list[Suspect] | None, error: BaseException | None) -> None:
+        if error is not None or not found or self.draining:
+            return
+        for suspect in found:
+            if suspect.crashes > LAST_CHANCE or (suspect.crashes == LAST_CHANCE and self.isolate is None):
+                self._claim_suspects(1, only=suspect.number)
+            elif suspect.crashes == LAST_CHANCE:
+                if suspect.number not in self._isolating and len(self._isolating) < ISOLATED_AT_ONCE:
+                    self._isolating[suspect.number] = self.loop.create_task(self._isolate(suspect))
+            elif len(self._suspects) < SUSPECTS_AT_ONCE:
+                self._claim_suspects(SUSPECTS_AT_ONCE - len(self._suspects))
+                return
+
+    def _claim_suspects(self, limit: int, *, only: int = 0) -> None:
+        change = Claim(
+            at=self.clock.now(),
+            limit=limit,
+            build=self.build,
+            started=self._started(),
+            workflows=self.registry.names(),
+            only=only,
+            least_crashes=1,
+        )
+        if not only:
+            change.most_crashes = LAST_CHANCE - 1
+        self.committer.submit(change, partial(self._claimed_suspects, change))
+
+    def cleared(self, driver: Driver) -> None:
+        """A suspect got on, or left: there is room for another."""
+        if driver.number in self._suspects:
+            self._suspects.discard(driver.number)
+            self.look_for_suspects()
+
+    def _claimed_suspects(self, change: Claim, outcome: Outcome) -> None:
+        for each in outcome if isinstance(outcome, list) else []:
+            driver = self._adopt(each, change)  # type: ignore[arg-type]
+            self._suspects.add(each.run.number)  # type: ignore[union-attr]
+            if driver is not None:
+                self._load([(driver, each.messages)])  # type: ignore[union-attr]
+
+    async def _isolate(self, suspect: Suspect) -> None:
+        assert self.isolate is not None
+        logger.warning("run %s ended its worker %d times: it goes on in a process of its own", suspect.id, suspect.crashes)
+        try:
+            await self.isolate(suspect.number)
+        except Exception:
+            logger.exception("run %s could not be isolated", suspect.id)
+        finally:
+            del self._isolating[suspect.number]
+        self.process.look_for_dead()
+        self.look_for_suspects()
+        self.take()
 
     def _claimed(self, change: Claim, outcome: Outcome) -> None:
         self._claiming = False
@@ -290,7 +369,13 @@ class Worker:
                 self.drivers[row.number] = again
                 self._load([(again, messages)])
 
-        process.reads.submit(read, done)
+        # A second loss in a row is no race: give the cause time to go away instead of spinning on it.
+        again_so_soon = self._losses.get(driver.number, 0) > self.clock.now() - LOSS_PAUSE
+        self._losses[driver.number] = self.clock.now()
+        if again_so_soon:
+            self.clock.call_later(LOSS_PAUSE, lambda: process.reads.submit(read, done))
+        else:
+            process.reads.submit(read, done)
 
     def idle(self, driver: Driver) -> None:
         """A run rests: show it as waiting soon, evict it later, or at once when memory is short."""
@@ -332,6 +417,7 @@ class Worker:
             del self.drivers[driver.number]
         self._resting.pop(driver.number, None)
         driver.drop()
+        self.cleared(driver)
         if not self.drivers:
             self._empty.set()
         elif len(self.drivers) == self.options.residents - 1:
@@ -417,10 +503,9 @@ class Worker:
     def conflict_error(self, conflict: Conflict, run: str) -> PerdureError:
         """What workflow code is told when a command of its turned out impossible."""
         if conflict.kind == "child":
-            return DuplicateRun(f"another run has the id {conflict.detail} already", run=run, hint="give the child an id= of its own")
-        if "ended" in conflict.detail:
-            return RunEnded(f"run {conflict.detail.split()[0]} has ended and receives nothing more", run=run)
-        return UnknownRun(f"no run has the id {conflict.detail}", run=run)
+            return DuplicateRun(conflict.detail, run=run, hint="give the child an id= of its own")
+        kind = RunEnded if "ended" in conflict.detail else UnknownRun
+        return kind(conflict.detail, run=run)
 
     def readable(self, packed: bytes) -> str:
         """A stored payload as short text, for errors."""

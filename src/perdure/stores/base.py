@@ -31,7 +31,7 @@ import msgspec
 
 from perdure.core.entry import Entry, Note
 
-from .rows import Blocked, Claimed, Message, PromiseRow, PublishedRow, RunRow, WorkerRow
+from .rows import Blocked, Claimed, Message, PromiseRow, PublishedRow, RunRow, Suspect, WorkerRow
 
 __all__ = [
     "Advance",
@@ -258,8 +258,8 @@ class Conflict(msgspec.Struct):
     """The change did not fit what others committed meanwhile; nothing of it was written."""
 
     kind: str  # inbox | answered | child | send | consumed
-    index: int = 0
-    detail: str = ""
+    index: int = 0  # which of the change's children or sends; for `inbox` the counter as it is now
+    detail: str = ""  # what is wrong, as a sentence
 
 
 Change = Start | Send | Answer | Cancel | Pause | Resume | Claim | Takeover | Advance
@@ -368,6 +368,10 @@ class Store(Protocol):
 
     def children(self, run: int) -> list[RunRow]:
         """The child runs of a run, oldest first."""
+        ...
+
+    def suspects(self, least_crashes: int, limit: int = 16) -> list[Suspect]:
+        """Runs that are due, that nobody owns, and that have at least so many crashes (one or more), the worst first."""
         ...
 
     def list_runs(self, filter: Filter) -> list[RunRow]:

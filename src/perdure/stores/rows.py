@@ -7,7 +7,7 @@ import msgspec
 
 from perdure.core.entry import Entry
 
-__all__ = ["Blocked", "Claimed", "InboxKind", "Message", "PromiseRow", "PublishedRow", "RunRow", "WorkerRow"]
+__all__ = ["Blocked", "Claimed", "InboxKind", "Message", "PromiseRow", "PublishedRow", "RunRow", "Suspect", "WorkerRow"]
 
 
 class Blocked(msgspec.Struct, omit_defaults=True):
@@ -117,6 +117,15 @@ class PublishedRow(msgspec.Struct, kw_only=True):
     key: str
     value: bytes
     at: int
+
+
+class Suspect(msgspec.Struct):
+    """A run that was running when its worker died, and that has recorded nothing since."""
+
+    number: int
+    id: str
+    workflow: str
+    crashes: int
 
 
 class WorkerRow(msgspec.Struct, kw_only=True):

@@ -106,7 +106,7 @@ def _write_all(transaction: Transaction, change: Advance) -> Conflict | None:
         # Looked at first: a message that this very change leaves for its own run must not count as one it has not seen.
         inbox, builds = connection.row("parking_facts", (change.run,)) or (0, None)
         if inbox > park.inbox:
-            return Conflict("inbox", detail=f"{inbox} messages were left, {park.inbox} seen")
+            return Conflict("inbox", inbox, detail=f"{inbox} messages were left, {park.inbox} seen")
     may_conflict = change.consumed or change.expired or change.children or change.sends
     if may_conflict:
         connection.do("mark_part")

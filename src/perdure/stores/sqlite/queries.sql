@@ -17,7 +17,8 @@ p.id, p.run, p.key, p.kind, p.name, p.question, p.addressee, p.schema, p.state, 
 p.by, p.problem, r.id, r.workflow, p.number
 
 -- fragment: worker_columns
-w.number, w.name, w.host, w.pid, w.build, w.version, w.role, w.started_at, w.seen_at, w.lease_until, w.ended_at, w.ending,
+w.number, w.name, w.host, w.pid, w.build, w.version, w.role, w.workflows, w.started_at, w.seen_at, w.lease_until, w.ended_at,
+w.ending,
 (SELECT count(*) FROM runs AS r WHERE r.owner = w.number AND r.owner <> 0)
 
 -- fragment: entry_columns
@@ -163,6 +164,12 @@ UPDATE runs SET id = id || '~' || number WHERE number = ?1
 -- name: claimable_runs
 -- The runs that have been due longest.
 SELECT r.number, r.started_at, r.version FROM runs AS r WHERE {claimable} ORDER BY r.due_at, r.priority DESC, r.number LIMIT :limit
+
+-- name: suspects
+-- Due runs that were running when their worker died, and have not got anywhere since; the worst first.
+SELECT r.number, r.id, r.workflow, r.crashes FROM runs AS r
+WHERE r.crashes >= ?1 AND r.crashes > 0 AND r.owner = 0 AND r.due_at IS NOT NULL AND r.blocked IS NULL
+ORDER BY r.crashes DESC, r.number LIMIT ?2
 
 -- name: claimable_run
 -- The same for one run.
@@ -321,8 +328,8 @@ ORDER BY p.number LIMIT :limit
 
 -- name: add_worker
 -- Insert a worker's row.
-INSERT INTO workers (name, host, pid, build, version, role, started_at, seen_at, lease_until)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+INSERT INTO workers (name, host, pid, build, version, role, workflows, started_at, seen_at, lease_until)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
 
 -- name: end_worker
 -- End a worker's row: the fence.

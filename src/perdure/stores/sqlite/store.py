@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from perdure.core.entry import Entry
 from perdure.core.errors import StoreCorrupt, StoreUnavailable
 from perdure.stores.base import Batch, Filter, Outcome, Pulse, Store, Takeover
-from perdure.stores.rows import Message, PromiseRow, PublishedRow, RunRow, WorkerRow
+from perdure.stores.rows import Message, PromiseRow, PublishedRow, RunRow, Suspect, WorkerRow
 
 from . import checks, workers
 from .batch import BatchWriter
@@ -232,6 +232,11 @@ class SqliteStore:
         """The child runs of a run, oldest first."""
         with self._reading() as connection:
             return [run_of(row) for row in connection.rows("children", (run,))]
+
+    def suspects(self, least_crashes: int, limit: int = 16) -> list[Suspect]:
+        """Due runs with at least so many crashes."""
+        with self._reading() as connection:
+            return [Suspect(*row) for row in connection.rows("suspects", (least_crashes, limit))]
 
     def list_runs(self, filter: Filter) -> list[RunRow]:
         """A page of runs, newest first."""

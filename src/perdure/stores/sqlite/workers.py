@@ -5,6 +5,8 @@ This module may not decide who is dead: it is told.
 
 from __future__ import annotations
 
+import msgspec
+
 from perdure.stores.base import Pulse, Takeover
 from perdure.stores.rows import WorkerRow
 
@@ -25,6 +27,7 @@ def enter(connection: Connection, worker: WorkerRow) -> int:
             worker.build,
             worker.version,
             worker.role,
+            msgspec.json.encode(worker.workflows).decode(),
             worker.started_at,
             worker.seen_at or worker.started_at,
             worker.lease_until,

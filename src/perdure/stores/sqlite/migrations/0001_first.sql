@@ -16,6 +16,7 @@ CREATE TABLE workers (
     build TEXT NOT NULL,
     version TEXT NOT NULL,
     role TEXT NOT NULL,
+    workflows TEXT NOT NULL, -- a JSON list of names
     started_at INTEGER NOT NULL,
     seen_at INTEGER NOT NULL,
     lease_until INTEGER NOT NULL,
@@ -57,6 +58,7 @@ CREATE TABLE runs (
 -- Only runs that may be claimed some day are in it, in the order of claiming: 100,000 parked runs without a timer cost it nothing.
 CREATE INDEX runs_due ON runs (due_at, priority DESC, number, workflow) WHERE owner = 0 AND due_at IS NOT NULL;
 CREATE INDEX runs_owned ON runs (owner) WHERE owner <> 0;
+CREATE INDEX runs_suspect ON runs (crashes) WHERE crashes > 0;
 CREATE INDEX runs_by_parent ON runs (parent) WHERE parent <> 0;
 CREATE INDEX runs_by_workflow ON runs (workflow, number);
 CREATE INDEX runs_by_status ON runs (status, number);
