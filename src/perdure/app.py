@@ -6,9 +6,11 @@ import asyncio
 import base64
 import logging
 import secrets
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from perdure import isolation, logs
+from perdure.announcing import announce
 from perdure.build import build_of
 from perdure.call import Call, WorkflowCall
 from perdure.core import stdlib
@@ -117,6 +119,7 @@ class App:
             if self._uses_threads() and ":memory:" not in self.url and not self._only:
                 self._worker.isolate = isolation.isolating(self.url, self.definitions)
             self._worker.only = self._only
+            self._worker.on_opened.append(partial(announce, self.url))
             self._worker.take()
         return self
 

@@ -71,18 +71,18 @@ class Gate:
 
     async def write(self, change: Change) -> Any:
         """Have a change written, and let the worker here look at what it brings."""
-        future = asyncio.ensure_future(self.process.committer.write(change))
+        writing = self.process.committer.write(change)
         if self.worker is not None:
             # Asked for in the same breath, so that the claim is in the same transaction as what there is to claim.
             self.worker.take()
-        # A caller who stops waiting must not undo what is being written.
         self._writing += 1
         try:
-            outcome = await asyncio.shield(future)
+            # A caller who stops waiting must not undo what is being written.
+            outcome = await asyncio.shield(writing)
         finally:
             self._writing -= 1
-        if self.worker is not None:
-            self.worker.look()
+        if self.worker is not None and not isinstance(change, Start):
+            self.worker.poll()
         return outcome
 
     # ── starting ────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -53,13 +53,13 @@ class RunFuture(asyncio.Future[Any]):
 
 
 class RunTask(asyncio.Task[Any]):
-    """A task with a place in the run's tree of tasks, and a hash that is its creation number."""
+    """A task with a place in the run's tree of tasks, and a hash that is its creation number among the tasks."""
 
     __slots__ = ("number", "scope")
 
     def __init__(self, coro: Any, *, loop: RunLoop, name: str | None, context: contextvars.Context, scope: Scope) -> None:
-        loop.created += 1
-        self.number = loop.created
+        loop.tasks_created += 1
+        self.number = loop.tasks_created
         self.scope = scope
         super().__init__(coro, loop=loop, name=name or f"Task-{scope.path or 'main'}", context=context)
 
@@ -97,13 +97,15 @@ class RunLoop(asyncio.AbstractEventLoop):
 
     def __init__(self, *, on_foreign: Callable[[], None] | None = None) -> None:
         self.now = 0  # µs since the epoch
-        self.created = 0  # futures and tasks so far
+        self.created = 0  # futures and timers so far
+        self.tasks_created = 0  # counted apart: how many futures asyncio makes inside differs between Python versions
         self.operations = 0  # raised by the execution: each allows some more callbacks per drive
         self.root = Scope("")
         self.outside = Scope("~")  # operations issued by callbacks that belong to no task
         self.dead = False
         self.execution: Any = None  # the run that this loop belongs to
         self.refusal: Refused | None = None
+        self.thread: Refused | None = None  # says where workflow code started a thread: to be told if it waits for it
         self.unhandled: Callable[[dict[str, Any]], None] | None = None
         self.abandon_timer: Callable[[Timer], None] = lambda timer: None
         self._ready: deque[asyncio.Handle] = deque()
@@ -131,7 +133,8 @@ class RunLoop(asyncio.AbstractEventLoop):
         gc.disable()
         self._driving = True
         events._set_running_loop(self)  # noqa: SLF001
-        sys.set_asyncgen_hooks(finalizer=self._generator_dropped)
+        # Both hooks: with the outer loop's `firstiter` it would keep the run's generators and close them in the end.
+        sys.set_asyncgen_hooks(firstiter=None, finalizer=self._generator_dropped)
         try:
             count = 0
             while ready:
@@ -327,12 +330,17 @@ class RunLoop(asyncio.AbstractEventLoop):
         """Keep and raise the error for a call that workflow code may not make."""
         raise self._refusal(call)
 
+    def thread_started(self) -> None:
+        """Note that workflow code started a thread.
+
+        That alone is harmless (libraries keep threads for logs and traces), so nothing is raised. But code that then waits for
+        what only the thread can bring is not stuck by itself: it did what is refused, and `thread` says so.
+        """
+        if self.thread is None and self._driving:
+            self.thread = _refused("threading.Thread.start()")
+
     def _refusal(self, call: str) -> Refused:
-        where = _user_frame()
-        error = Refused(
-            f"workflow code called {call}{f' at {where}' if where else ''}, which a replay could not repeat",
-            hint="put it in a step: a function with @step may do any I/O and use threads",
-        )
+        error = _refused(call)
         if self.refusal is None and not self.dead:
             self.refusal = error
         return error
@@ -374,12 +382,23 @@ def _close_generator(generator: AsyncGenerator[Any, Any]) -> None:
     closing.close()
 
 
+def _refused(call: str) -> Refused:
+    where = _user_frame()
+    return Refused(
+        f"workflow code called {call}{f' at {where}' if where else ''}, which a replay could not repeat",
+        hint="put it in a step: a function with @step may do any I/O and use threads",
+    )
+
+
+_PASSED_OVER = frozenset({"anyio", "asyncio", "concurrent", "contextlib", "threading"})
+
+
 def _user_frame() -> str:
     """`file:line in function` of the innermost frame that is neither asyncio's nor perdure's."""
     frame = sys._getframe(2)  # noqa: SLF001 - the only way to the caller without building a whole traceback
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
-        if not module.startswith(("asyncio", "perdure.core", "contextlib", "threading", "concurrent")):
+        if module.partition(".")[0] not in _PASSED_OVER and not module.startswith("perdure.core."):
             return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
         if frame.f_back is None:
             return ""

@@ -9,8 +9,9 @@ long before, is covered too. On every other loop the original runs.
 from __future__ import annotations
 
 import asyncio
+import sys
 import types
-from asyncio import events, tasks
+from asyncio import events, futures, tasks
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -96,6 +97,23 @@ class _Completed:
             yield await self._next()
 
 
+def _number_gatherings() -> None:
+    """Let what `asyncio.gather` gives hash by its creation, as all futures of a run do: programs put it into sets."""
+    kind = tasks._GatheringFuture  # type: ignore[attr-defined]  # noqa: SLF001 - made by its class, not by the loop
+    make, by_address = kind.__init__, kind.__hash__
+
+    def init(self: Any, children: Any, *, loop: Any) -> None:
+        if type(loop) is RunLoop:
+            loop.created += 1
+            self._perdure_number = loop.created
+        make(self, children, loop=loop)
+
+    def number(self: Any) -> int:
+        return getattr(self, "_perdure_number", None) or by_address(self)
+
+    kind.__init__, kind.__hash__ = init, number
+
+
 def _dispatch_wait_for(original: Callable[..., Any]) -> Callable[..., Any]:
     async def wait_for(fut, timeout):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202, ASYNC109 - the original's signature
         if _perdure_on_run():  # type: ignore[name-defined]  # noqa: F821 - a global of asyncio.tasks, see install()
@@ -114,21 +132,57 @@ def _dispatch_as_completed(original: Callable[..., Any]) -> Callable[..., Any]:
     return as_completed
 
 
+def _dispatch_wrap_future(original: Callable[..., Any]) -> Callable[..., Any]:
+    def wrap_future(future, *, loop=None):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+        _perdure_check(future)  # type: ignore[name-defined]  # noqa: F821 - a global of asyncio.futures, see install()
+        return _perdure_original_wrap_future(future, loop=loop)  # type: ignore[name-defined]  # noqa: F821
+
+    return wrap_future
+
+
+def _dispatch_start(original: Callable[..., Any]) -> Callable[..., Any]:
+    def start(self):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+        _perdure_note()  # type: ignore[name-defined]  # noqa: F821 - a global of threading, see install()
+        return _perdure_original_start(self)  # type: ignore[name-defined]  # noqa: F821
+
+    return start
+
+
 def _on_run() -> bool:
     return type(events._get_running_loop()) is RunLoop  # noqa: SLF001 - must not raise outside of any loop
 
 
+def _refuse_foreign(future: Any) -> None:
+    """What a thread will bring cannot be waited for in a run, only in a step."""
+    loop = events._get_running_loop()  # noqa: SLF001 - as above
+    if type(loop) is RunLoop and not asyncio.isfuture(future):
+        loop.refuse("asyncio.wrap_future()")
+
+
+def _note_thread() -> None:
+    loop = events._get_running_loop()  # noqa: SLF001 - as above
+    if type(loop) is RunLoop:
+        loop.thread_started()
+
+
+def _replace(owner: Any, names: dict[str, Any], name: str, dispatch: Callable[..., Any], **added: Any) -> None:
+    """Give a function other code, under which its old code is called as `_perdure_original_…`; names are its globals."""
+    function = vars(owner)[name]
+    original = types.FunctionType(function.__code__, names, name, function.__defaults__, function.__closure__)
+    original.__kwdefaults__ = function.__kwdefaults__
+    names |= {f"_perdure_{each}": value for each, value in added.items()}
+    names[f"_perdure_original_{name}"] = original
+    function.__code__ = dispatch(function).__code__.replace(co_filename=function.__code__.co_filename)
+
+
 def install() -> None:
-    """Make both functions dispatch on the running loop. Doing it again does nothing."""
+    """Make these functions dispatch on the running loop. Doing it again does nothing."""
     names = vars(tasks)
     if "_perdure_on_run" in names:
         return
-    names["_perdure_on_run"] = _on_run
-    replacements = (("wait_for", _wait_for, _dispatch_wait_for), ("as_completed", _Completed, _dispatch_as_completed))
-    for name, ours, dispatch in replacements:
-        function = names[name]
-        original = types.FunctionType(function.__code__, names, name, function.__defaults__, function.__closure__)
-        original.__kwdefaults__ = function.__kwdefaults__
-        names[f"_perdure_{name}"] = ours
-        names[f"_perdure_original_{name}"] = original
-        function.__code__ = dispatch(function).__code__.replace(co_filename=function.__code__.co_filename)
+    _replace(tasks, names, "wait_for", _dispatch_wait_for, on_run=_on_run, wait_for=_wait_for)
+    _replace(tasks, names, "as_completed", _dispatch_as_completed, as_completed=_Completed)
+    _replace(futures, vars(futures), "wrap_future", _dispatch_wrap_future, check=_refuse_foreign)
+    threading = sys.modules["threading"]  # asyncio has it; only whether one is started is of interest here
+    _replace(threading.Thread, vars(threading), "start", _dispatch_start, note=_note_thread)
+    _number_gatherings()

@@ -71,16 +71,23 @@ class Committer:
             self._scheduled = True
             self._loop.call_soon(self._write)
 
-    async def write(self, change: Change) -> Any:
-        """Have a change written and wait for its outcome; an exception among the outcomes is raised."""
-        future: asyncio.Future[Outcome] = self._loop.create_future()
-        self.submit(change, lambda outcome: None if future.done() else future.set_result(outcome))
-        outcome = await future
-        if isinstance(outcome, Exception):
-            raise outcome
-        if isinstance(outcome, Lost):
-            raise StoreError("this process lost its place in the store and can write no more", hint="open the App again")
-        return outcome
+    def write(self, change: Change) -> asyncio.Future[Any]:
+        """Have a change written; the future has its outcome, raised if it is an exception."""
+        future: asyncio.Future[Any] = self._loop.create_future()
+
+        def done(outcome: Outcome) -> None:
+            if future.done():
+                return
+            if isinstance(outcome, Exception):
+                future.set_exception(outcome)
+            elif isinstance(outcome, Lost):
+                hint = "open the App again"
+                future.set_exception(StoreError("this process lost its place in the store and can write no more", hint=hint))
+            else:
+                future.set_result(outcome)
+
+        self.submit(change, done)
+        return future
 
     def abandon(self) -> None:
         """Write nothing more and tell nobody, as a killed process does."""

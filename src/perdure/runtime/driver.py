@@ -317,6 +317,8 @@ class Driver:
             self.sequence, self.time = advance.entries[-1].sequence, advance.entries[-1].time
         if advance.children or advance.sends:
             self.worker.left_messages(advance)
+        for row in advance.opened:
+            self.worker.opened(self, row)
         self.worker.moved()
         if self.halting is not None:
             self.unfed.extend(advance.entries)
@@ -490,7 +492,8 @@ class Driver:
             self._set_alarm(self.next_wake())
             return
         if execution.stuck and not self.steps.retries:
-            self.block(self._stuck_error(execution))
+            # Waiting for a thread that the code started is not waiting for nothing: it is a refused call.
+            self.block(execution.loop.thread or self._stuck_error(execution))
             return
         self._account()
         self._set_alarm(self.next_wake())

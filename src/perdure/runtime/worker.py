@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from perdure.core.definition import WorkflowDefinition
     from perdure.core.operation import ChildRequest
     from perdure.stores.base import Advance, Cancel, Conflict, End, Outcome, Park
-    from perdure.stores.rows import Claimed, Message, Suspect
+    from perdure.stores.rows import Claimed, Message, PromiseRow, Suspect
 
     from .clock import Alarm
     from .process import Process
@@ -96,6 +96,7 @@ class Worker:
         self._driving = _Driving()
         self._schemas: dict[int, tuple[Any, str]] = {}
         self._empty: asyncio.Event = asyncio.Event()
+        self.on_opened: list[Callable[[str, PromiseRow], None]] = []  # a promise or ask is open
         self.on_settled: list[Callable[[], None]] = []  # a run of ours moved
         process.on_change.append(self.look)
         process.on_due.append(self.due)
@@ -343,6 +344,11 @@ class Worker:
         elif park.wake_at is not None:
             self.due(park.wake_at)
         self.moved()
+
+    def opened(self, driver: Driver, row: PromiseRow) -> None:
+        """A run opened a promise: it is durable now."""
+        for told in self.on_opened:
+            told(driver.id, row)
 
     def moved(self) -> None:
         """Tell those who watch runs that something changed."""
