@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from perdure.core.codec import Schema
     from perdure.core.duration import Duration
-    from perdure.runtime.gate import Gate
+    from perdure.gate import Gate
     from perdure.stores.rows import RunRow
 
 __all__ = ["Handle"]

@@ -10,7 +10,8 @@ from perdure.core.codec import natural_encode, schema_of
 from perdure.core.duration import microseconds
 from perdure.core.entry import Kind
 from perdure.core.errors import WrongContext
-from perdure.core.execution import Execution, Mail
+from perdure.core.execution import Execution
+from perdure.core.mail import Mail
 from perdure.core.operation import ReplyRequest, SendRequest
 
 if TYPE_CHECKING:

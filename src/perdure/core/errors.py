@@ -168,9 +168,18 @@ class NotRestorable(PerdureError):
 
 
 class Diverged(PerdureError):
-    """The code asks for other things than the journal recorded."""
+    """The code asks for other things than the journal recorded.
+
+    `recorded` and `asked` show both sides, a line each, `where` the places in the code.
+    """
 
     code = "PRD-401"
+
+    def __init__(self, message: str, *, run: str | None = None, step: str | None = None, hint: str | None = None) -> None:
+        super().__init__(message, run=run, step=step, hint=hint)
+        self.recorded: list[str] = []
+        self.asked: list[str] = []
+        self.where = ""
 
 
 class Refused(PerdureError):
@@ -197,7 +206,7 @@ class Poisoned(PerdureError):
     code = "PRD-405"
 
 
-class Drifted(PerdureError):
+class Drifted(Diverged):
     """A test's replay under unchanged code asked for a step with other arguments than the recorded ones."""
 
     code = "PRD-406"

@@ -185,7 +185,8 @@ class RunLoop(asyncio.AbstractEventLoop):
         events._set_running_loop(self)  # noqa: SLF001
         resisting: list[str] = []
         try:
-            for task in reversed(self._tasks):
+            while self._tasks:  # what unwinds may make further tasks: they are closed too, before they began
+                task = self._tasks.pop()
                 if not task.done() and not _close(task):
                     resisting.append(task.get_name())
                     _KEPT.append(task)
@@ -193,7 +194,6 @@ class RunLoop(asyncio.AbstractEventLoop):
                 _close_generator(generator)
         finally:
             events._set_running_loop(previous)  # noqa: SLF001
-        self._tasks.clear()
         self._generators.clear()
         return resisting
 

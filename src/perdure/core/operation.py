@@ -25,7 +25,20 @@ class Operation(RunFuture):
     something outside, and is completed by the entry that is committed together with that change.
     """
 
-    __slots__ = ("arguments", "attempts", "begun", "context", "digest", "execution", "key", "kind", "name", "other_keys", "request", "retry_at")
+    __slots__ = (
+        "arguments",
+        "attempts",
+        "begun",
+        "context",
+        "digest",
+        "execution",
+        "key",
+        "kind",
+        "name",
+        "other_keys",
+        "request",
+        "retry_at",
+    )
 
     def __init__(self, execution: Execution, kind: Kind, key: str, name: str, request: Any) -> None:
         super().__init__(loop=execution.loop)

@@ -20,7 +20,7 @@ import msgspec
 from .cutting import BLOB_SIZE, pieces_of
 from .errors import NotRestorable, PayloadTooLarge
 
-__all__ = ["Blob", "indexes", "pack", "references", "unpack"]
+__all__ = ["Blob", "indexes", "pack", "readable", "references", "unpack"]
 
 
 class Blob(msgspec.Struct):
@@ -286,3 +286,13 @@ def _fetched(wanted: list[bytes], fetch: Fetch) -> dict[bytes, bytes]:
             raise NotRestorable(f"a part of a stored payload was altered (blob {address.hex()[:16]}…)")
         contents[address] = content
     return contents
+
+
+def readable(packed: bytes) -> str:
+    """A packed payload as short text for people; one that lies in blobs is only named."""
+    if not packed:
+        return ""
+    if references(packed):
+        return "(large)"
+    text = unpack(packed, lambda _: {}).decode(errors="replace")
+    return text if len(text) <= 200 else text[:200] + "…"

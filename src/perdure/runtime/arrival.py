@@ -17,7 +17,14 @@ class Arrival:
     __slots__ = ("at", "blobs", "consumed", "data", "entry", "first")
 
     def __init__(
-        self, at: int, entry: Entry, data: bytes | None, blobs: list[Blob] | None = None, *, consumed: int = 0, first: bool = False
+        self,
+        at: int,
+        entry: Entry,
+        data: bytes | None,
+        blobs: list[Blob] | None = None,
+        *,
+        consumed: int = 0,
+        first: bool = False,
     ) -> None:
         self.at = at  # µs: when it happened
         self.entry = entry

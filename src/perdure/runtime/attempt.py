@@ -61,7 +61,20 @@ current_attempt: contextvars.ContextVar[StepFacts | None] = contextvars.ContextV
 class Attempt:
     """A running body. `ended(attempt, value, error)` is called once, unless the attempt is abandoned first."""
 
-    __slots__ = ("_alarm", "_args", "_clock", "_ended", "_expired", "_kwargs", "_pool", "_task", "_thread", "began", "facts", "over")
+    __slots__ = (
+        "_alarm",
+        "_args",
+        "_clock",
+        "_ended",
+        "_expired",
+        "_kwargs",
+        "_pool",
+        "_task",
+        "_thread",
+        "began",
+        "facts",
+        "over",
+    )
 
     def __init__(
         self, facts: StepFacts, args: tuple[Any, ...], kwargs: dict[str, Any], *, clock: Clock, pool: Executor,
@@ -118,7 +131,9 @@ class Attempt:
     def _expire(self) -> None:
         self._expired = True
         if self._thread:
-            logger.warning("a step in a thread exceeded its timeout; its thread goes on until the call returns", extra=self.extra())
+            logger.warning(
+                "a step in a thread exceeded its timeout; its thread goes on until the call returns", extra=self.extra()
+            )
             self._report(None, self._timeout())
             return
         assert self._task is not None
@@ -152,9 +167,7 @@ class Attempt:
         return {"run": self.facts.run, "step": self.facts.key, "attempt": self.facts.attempt}
 
 
-def _in_context(
-    context: contextvars.Context, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
+def _in_context(context: contextvars.Context, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     try:
         return context.run(fn, *args, **kwargs)
     except StopIteration as error:  # a future cannot carry it

@@ -152,7 +152,8 @@ class Committer:
             self._fence()
             return
         problem = error if isinstance(error, StoreError) else StoreError(f"{type(error).__name__}: {error}")
-        kept, told = [], []
+        kept: list[tuple[Change, Callable[[Outcome], None]]] = []
+        told: list[tuple[Change, Callable[[Outcome], None]]] = []
         for item in self._writing:
             # A run's own changes wait for better times; whoever asks from outside is told now. Claims and takeovers will be
             # asked for again anyway.

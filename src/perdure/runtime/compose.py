@@ -20,6 +20,8 @@ from perdure.core.payload import pack
 from perdure.stores.base import Advance, End, Send
 from perdure.stores.rows import InboxKind, Message, PromiseRow
 
+from .outgoing import child_start, schema_text
+
 if TYPE_CHECKING:
     from perdure.core.loop import Timer
     from perdure.core.operation import ChildRequest, Operation, PromiseRequest, SendRequest
@@ -64,9 +66,7 @@ class _Composition:
         else:
             self._recorded_only()
         self._beside()
-        if not (
-            advance.entries or advance.consumed or advance.published or advance.reopened or advance.end is not None
-        ):
+        if not (advance.entries or advance.consumed or advance.published or advance.reopened or advance.end is not None):
             return None
         if driver.suspect:
             advance.progress = any(entry.kind != Kind.BEGUN for entry in advance.entries)
@@ -121,7 +121,7 @@ class _Composition:
                 name=request.name,
                 question=request.question,
                 to=request.to,
-                schema=self.driver.worker.schema_text(request.schema),
+                schema=schema_text(request.schema),
                 opened_at=self.now,
                 deadline=request.deadline,
             )
@@ -130,7 +130,7 @@ class _Composition:
     def _start_child(self, operation: Operation, note: Note) -> None:
         request: ChildRequest = operation.request
         note.subject = request.id
-        self.advance.children.append(self.driver.worker.child_start(self.driver, operation.key, request, self.now))
+        self.advance.children.append(child_start(self.driver, operation.key, request, self.now))
 
     def _send(self, operation: Operation, note: Note) -> None:
         request: SendRequest = operation.request
@@ -210,7 +210,9 @@ class _Composition:
     def _timers(self, deadline: int) -> None:
         execution = self.driver.execution
         assert execution is not None
-        due = sorted((timer for timer in execution.timers.values() if timer.deadline == deadline), key=lambda timer: timer.number)
+        due = sorted(
+            (timer for timer in execution.timers.values() if timer.deadline == deadline), key=lambda timer: timer.number
+        )
         for timer in due:
             self._fire(timer)
 

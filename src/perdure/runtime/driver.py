@@ -21,14 +21,18 @@ import msgspec
 
 from perdure.core.codec import natural_encode
 from perdure.core.entry import Entry, Kind
-from perdure.core.errors import Diverged, Drifted, PerdureError, Poisoned, Stuck
-from perdure.core.execution import Execution, RunFacts
+from perdure.core.errors import Diverged, Poisoned
+from perdure.core.execution import Execution
+from perdure.core.facts import RunFacts
 from perdure.core.payload import pack, unpack
 from perdure.stores.base import Advance, Cancel, Conflict, Lost, Park
-from perdure.stores.rows import Blocked, InboxKind
+from perdure.stores.rows import InboxKind
 
+from .blockage import blocking, stuck_error
 from .compose import compose
 from .mailroom import arrival_of
+from .outgoing import conflict_error
+from .replay import drift_error, new_execution, rebuild, replay
 from .steps import Steps
 
 if TYPE_CHECKING:
@@ -44,9 +48,6 @@ if TYPE_CHECKING:
 __all__ = ["Driver"]
 
 logger = logging.getLogger("perdure.run")
-
-REPLAY_SLICE = 2_000
-"""Entries replayed before other runs get their turn."""
 
 CRASHES_ALLOWED = 3
 
@@ -99,7 +100,7 @@ class Driver:
         self.had_children = False
         self._early: list[tuple[Message, bytes | None]] = []  # came while the journal was loaded
         self.idle_since = 0
-        self._journal: list[Entry] | None = [] if worker.options.replay_every_await else None
+        self.journal: list[Entry] | None = [] if worker.options.replay_every_await else None
         self._busy: Advance | None = None
         self._fed_values: list[bytes | None] = []
         self._taken: list[Arrival] = []
@@ -123,51 +124,20 @@ class Driver:
         """Replay a journal (values unpacked), then go live with the messages that wait."""
         if self.row.crashes >= CRASHES_ALLOWED:
             self.time = entries[-1].time
-            self.block(Poisoned(f"the run ended its worker {self.row.crashes} times in a row", hint="perdure runs why " + self.id))
+            self.block(
+                Poisoned(f"the run ended its worker {self.row.crashes} times in a row", hint="perdure runs why " + self.id)
+            )
             return
-        if self._journal is not None:
-            self._journal = list(entries)
-        execution = self._new_execution(entries)
-        self._replay(execution, entries, 0, messages)
+        if self.journal is not None:
+            self.journal = list(entries)
+        replay(self, new_execution(self, entries), entries, 0, messages)
 
-    def _new_execution(self, entries: list[Entry]) -> Execution:
-        execution = Execution(self.definition, self.facts, on_foreign=self._foreign_call)
-        execution.loop.unhandled = self._unhandled
-        execution.patches_recorded = frozenset(entry.key for entry in entries if entry.kind == Kind.PATCHED)
-        return execution
-
-    def _replay(self, execution: Execution, entries: list[Entry], start: int, messages: list[tuple[Message, bytes | None]]) -> None:
-        if self.gone:
-            return
-        end = min(start + REPLAY_SLICE, len(entries))
-        with self.worker.driving(self):
-            try:
-                for index in range(start, end):
-                    entry = entries[index]
-                    execution.at_end = index == len(entries) - 1
-                    if index == 0:
-                        execution.begin(entry)
-                    else:
-                        execution.feed(entry)
-                    self._note_ending(entry)
-            except Exception as error:  # noqa: BLE001 - whatever stops a replay blocks the run, never the worker
-                self.sequence, self.time = entries[-1].sequence, entries[-1].time
-                self.execution = execution
-                self.block(error)
-                return
-        if end < len(entries):
-            self.worker.loop.call_soon(self._replay, execution, entries, end, messages)
-            return
-        self.sequence, self.time = entries[-1].sequence, entries[-1].time
-        self.execution = execution
-        self._go_live(messages)
-
-    def _go_live(self, messages: list[tuple[Message, bytes | None]]) -> None:
+    def go_live(self, messages: list[tuple[Message, bytes | None]]) -> None:
         execution = self.execution
         assert execution is not None
         execution.replaying = False
         if execution.drifts and self.worker.options.replay_at_park:
-            self.block(self._drift_error(execution))
+            self.block(drift_error(self, execution))
             return
         self._collect(recovered=True)
         for message, data in messages:
@@ -176,19 +146,6 @@ class Driver:
         for message, data in early:
             self.deliver(message, data, counted=True)
         self.turn()
-
-    def _drift_error(self, execution: Execution) -> Drifted:
-        drift = execution.drifts[0]
-        error = Drifted(
-            f"replayed, the step was asked for with other arguments: recorded {self.worker.readable(drift.recorded)}, "
-            f"now {drift.asked.decode(errors='replace')[:200]}",
-            run=self.id,
-            step=drift.key,
-            hint="take clocks, random numbers and ids from now(), rng() and uuid4(), or from a step",
-        )
-        error.recorded = [f"{drift.key} {self.worker.readable(drift.recorded)}"]  # type: ignore[attr-defined]
-        error.asked = [f"{drift.key} {drift.asked.decode(errors='replace')[:200]}"]  # type: ignore[attr-defined]
-        return error
 
     # ── what comes in ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -257,7 +214,7 @@ class Driver:
             self._scheduled = True
             self.worker.loop.call_soon(self.turn)
 
-    def _foreign_call(self) -> None:
+    def foreign_call(self) -> None:
         """Another thread called into the run's loop: the refusal is kept there, the run must be looked at."""
         self.worker.loop.call_soon_threadsafe(self._check_refusal)
 
@@ -266,9 +223,11 @@ class Driver:
         if execution is not None and execution.loop.refusal is not None and not self.gone:
             self.block(execution.loop.refusal)
 
-    def _unhandled(self, context: dict[str, Any]) -> None:
+    def unhandled(self, context: dict[str, Any]) -> None:
         if self.execution is not None and not self.execution.replaying:
-            logger.error(context.get("message", "error in workflow code"), exc_info=context.get("exception"), extra=self.extra())
+            logger.error(
+                context.get("message", "error in workflow code"), exc_info=context.get("exception"), extra=self.extra()
+            )
 
     # ── turns ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -310,7 +269,7 @@ class Driver:
             self.status = advance.status
         if advance.progress:
             self.suspect = False
-            self.worker.cleared(self)
+            self.worker.suspects.cleared(self)
         for entry, data in zip(advance.entries, self._fed_values, strict=True):
             entry.value = data
         if advance.entries:
@@ -342,7 +301,7 @@ class Driver:
         return True
 
     def _feed(self, entry: Entry) -> bool:
-        if self._journal is not None and not self._rebuild():
+        if self.journal is not None and not rebuild(self):
             return False
         execution = self.execution
         assert execution is not None
@@ -352,36 +311,12 @@ class Driver:
             except Exception as error:  # noqa: BLE001 - whatever it is blocks the run, never the worker
                 self.block(error)
                 return False
-        self._note_ending(entry)
-        if self._journal is not None:
-            self._journal.append(entry)
+        self.note_ending(entry)
+        if self.journal is not None:
+            self.journal.append(entry)
         return True
 
-    def _rebuild(self) -> bool:
-        """Drop the execution and replay the journal under the running attempts: the test of determinism."""
-        assert self.execution is not None and self._journal is not None
-        entries = self._journal
-        known = set(self.commands)
-        self._forget(self.execution)
-        self.execution = execution = self._new_execution(entries)
-        with self.worker.driving(self):
-            try:
-                execution.begin(entries[0])
-                for entry in entries[1:]:
-                    execution.feed(entry)
-            except Exception as error:  # noqa: BLE001 - as for a replay
-                self.block(error)
-                return False
-        execution.replaying = False
-        if execution.drifts and self.worker.options.replay_at_park:
-            self.block(self._drift_error(execution))
-            return False
-        for operation in execution.take():
-            if operation.kind is not Kind.STEP and operation.key not in known:
-                self.commands[operation.key] = None
-        return True
-
-    def _note_ending(self, entry: Entry) -> None:
+    def note_ending(self, entry: Entry) -> None:
         """The grace for unwinding runs from the entry that ended the run."""
         if entry.kind == Kind.CANCEL or (entry.kind == Kind.EXPIRED and entry.note is not None and entry.note.name != "grace"):
             if not self.grace_at:
@@ -415,8 +350,10 @@ class Driver:
         """What others committed meanwhile made this advance impossible; nothing of it was written."""
         self._undo(advance)
         if conflict.kind in ("send", "child"):
-            keys = [entry.key for entry in advance.entries if entry.kind == (Kind.SENT if conflict.kind == "send" else Kind.CHILD)]
-            self.failures[keys[conflict.index]] = self.worker.conflict_error(conflict, self.id)
+            keys = [
+                entry.key for entry in advance.entries if entry.kind == (Kind.SENT if conflict.kind == "send" else Kind.CHILD)
+            ]
+            self.failures[keys[conflict.index]] = conflict_error(conflict, self.id)
             self.turn()
             return
         if conflict.kind == "consumed":
@@ -446,27 +383,11 @@ class Driver:
 
     def block(self, error: BaseException) -> None:
         """Stop the run until a person, or another build of the code, moves it on. What runs may end and be recorded."""
-        where = getattr(error, "where", "")
-        if not where and self.execution is not None and self.execution.loop.refusal is None:
-            where = self.execution.where()
-        self.halting = Park(
-            status="blocked",
-            wake_at=0,
-            blocked=Blocked(
-                code=error.code if isinstance(error, PerdureError) else "PRD-103",
-                reason=error.message if isinstance(error, PerdureError) else f"{type(error).__name__}: {error}",
-                hint=(error.hint or "") if isinstance(error, PerdureError) else "",
-                recorded=getattr(error, "recorded", []),
-                asked=getattr(error, "asked", []),
-                where=where,
-                build="*" if isinstance(error, Poisoned) else self.worker.build,
-                at=self.now(),
-            ),
-        )
+        self.halting = blocking(error, self.execution, build=self.worker.build, at=self.now())
         level = logging.ERROR if not isinstance(error, Diverged) else logging.WARNING
         logger.log(level, "run is blocked: %s", error, extra=self.extra())
         if self.execution is not None:
-            self._forget(self.execution)
+            self.forget(self.execution)
             self.execution = None
         self.commands.clear()
         self.wake()
@@ -493,20 +414,13 @@ class Driver:
             return
         if execution.stuck and not self.steps.retries:
             # Waiting for a thread that the code started is not waiting for nothing: it is a refused call.
-            self.block(execution.loop.thread or self._stuck_error(execution))
+            self.block(execution.loop.thread or stuck_error(self.id, execution))
             return
         self._account()
         self._set_alarm(self.next_wake())
         if not self.idle_since:
             self.idle_since = self.worker.clock.now()
             self.worker.idle(self)
-
-    def _stuck_error(self, execution: Execution) -> Stuck:
-        return Stuck(
-            f"workflow code waits for something that nothing can ever bring, at {execution.where() or 'an unknown place'}",
-            run=self.id,
-            hint="wait for a step, a timer, a message, a promise or a child run; a bare Event or Future has nobody to set it",
-        )
 
     def park(self, *, evict: bool) -> None:
         """Show that the run waits; with `evict`, let go of it too. Does nothing unless it rests."""
@@ -524,7 +438,9 @@ class Driver:
         """The worker drains: let attempts end, then leave the run to others."""
         if self.halting is None:
             resting = bool(self.idle_since)
-            self.halting = Park(status="waiting", wake_at=self.next_wake() or None) if resting else Park(status="queued", wake_at=0)
+            self.halting = (
+                Park(status="waiting", wake_at=self.next_wake() or None) if resting else Park(status="queued", wake_at=0)
+            )
             self.wake()
 
     def _let_go(self, park: Park) -> None:
@@ -601,10 +517,10 @@ class Driver:
         if self._alarm is not None:
             self._alarm.cancel()
         if self.execution is not None:
-            self._forget(self.execution)
+            self.forget(self.execution)
             self.execution = None
 
-    def _forget(self, execution: Execution) -> None:
+    def forget(self, execution: Execution) -> None:
         resisting = execution.drop()
         if resisting:
             self.worker.unevictable.add(self.row.workflow)

@@ -46,7 +46,9 @@ class Steps:
 
     def knows(self, key: str) -> bool:
         """Whether this step is under way in some manner."""
-        return key in self.running or key in self.retries or key in self.begins or key in self.held or key in self._driver.starting
+        return (
+            key in self.running or key in self.retries or key in self.begins or key in self.held or key in self._driver.starting
+        )
 
     # ── starting ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -139,7 +141,9 @@ class Steps:
             except NotStorable as problem:
                 error = problem
             except Exception as problem:  # noqa: BLE001 - a value's own code failed while it was stored
-                error = NotStorable(f"the result of step {definition.name} cannot be stored: {type(problem).__name__}: {problem}")
+                error = NotStorable(
+                    f"the result of step {definition.name} cannot be stored: {type(problem).__name__}: {problem}"
+                )
         if error is not None:
             self._failed(operation, attempt, note, error)
         self._driver.wake()
@@ -254,5 +258,3 @@ class _Probing:
 
     def abandon(self) -> None:
         """A probe changes nothing: it may run on unheard."""
-
-

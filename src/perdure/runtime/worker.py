@@ -13,24 +13,24 @@ import logging
 import os
 import platform
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from perdure.core.entry import JOURNAL_FORMAT, Entry, Kind, Note
-from perdure.core.errors import DuplicateRun, NotRestorable, PerdureError, RunEnded, UnknownRun
-from perdure.core.payload import pack, references, unpack
-from perdure.stores.base import Claim, Start
+from perdure.core.errors import NotRestorable
+from perdure.core.payload import references, unpack
+from perdure.stores.base import Claim
 
 from .driver import Driver
+from .suspects import LAST_CHANCE, Suspects
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
 
     from perdure.core.definition import WorkflowDefinition
-    from perdure.core.operation import ChildRequest
-    from perdure.stores.base import Advance, Cancel, Conflict, End, Outcome, Park
-    from perdure.stores.rows import Claimed, Message, PromiseRow, Suspect
+    from perdure.stores.base import Advance, Cancel, End, Outcome, Park
+    from perdure.stores.rows import Claimed, Message, PromiseRow
 
     from .clock import Alarm
     from .process import Process
@@ -40,11 +40,6 @@ __all__ = ["Registry", "Worker"]
 logger = logging.getLogger("perdure.worker")
 
 CLAIMED_AT_ONCE = 256
-LAST_CHANCE = 2
-"""Deaths of its worker without progress after which a run goes on alone in a process of its own; one more blocks it."""
-
-ISOLATED_AT_ONCE = 2
-SUSPECTS_AT_ONCE = 16
 LOSS_PAUSE = 2_000_000
 SHOW_AFTER = 100_000
 """µs of rest after which a run is shown as waiting."""
@@ -81,9 +76,8 @@ class Worker:
         self.isolate: Callable[[int], Awaitable[None]] | None = None  # runs one run in a process of its own until it leaves
         self.only = 0  # the one run that an isolated worker may claim
         self.draining = False
-        self._suspects: set[int] = set()
         self._losses: dict[int, int] = {}  # run: when it was last lost
-        self._isolating: dict[int, asyncio.Task[None]] = {}
+        self.suspects = Suspects(self)
         self._claiming = False
         self._claim_again = False
         self._polling = False
@@ -94,14 +88,13 @@ class Worker:
         self._resting: dict[int, Driver] = {}
         self._sweeping: Alarm | None = None
         self._driving = _Driving()
-        self._schemas: dict[int, tuple[Any, str]] = {}
         self._empty: asyncio.Event = asyncio.Event()
         self.on_opened: list[Callable[[str, PromiseRow], None]] = []  # a promise or ask is open
         self.on_settled: list[Callable[[], None]] = []  # a run of ours moved
         process.on_change.append(self.look)
         process.on_due.append(self.due)
         process.on_fenced.append(self.stop_at_once)
-        process.on_pulse.append(self.look_for_suspects)
+        process.on_pulse.append(self.suspects.look)
         process.describe = self._driving.describe
 
     # ── looking for work ────────────────────────────────────────────────────────────────────────────────────────────
@@ -128,77 +121,15 @@ class Worker:
             limit=min(room, CLAIMED_AT_ONCE),
             build=self.build,
             workflows=self.registry.names(),
-            started=self._started(),
+            started=self.started_note(),
             most_crashes=LAST_CHANCE if self.isolate is None else 0,
             only=self.only,
         )
         self.committer.submit(change, lambda outcome: self._claimed(change, outcome))
 
-    def _started(self) -> Note:
+    def started_note(self) -> Note:
+        """What the first entry of a new run says: its seed, and what began it."""
         return Note(seed=os.urandom(16), python=platform.python_version(), format=JOURNAL_FORMAT)
-
-    def look_for_suspects(self) -> None:
-        """Runs that were running when their worker died and got nowhere since: one of them may have killed it.
-
-        They go on a few at a time, so that the next death leaves few to suspect; those that saw several deaths get a last
-        chance in a process of their own; those that died there too are set aside.
-        """
-        store = self.process.store
-        if not self.draining and not self.only and len(self._suspects) < SUSPECTS_AT_ONCE:
-            self.process.reads.submit(lambda: store.suspects(1), self._suspected)
-
-    def _suspected(self, found: list[Suspect] | None, error: BaseException | None) -> None:
-        if error is not None or not found or self.draining:
-            return
-        for suspect in found:
-            if suspect.crashes > LAST_CHANCE or (suspect.crashes == LAST_CHANCE and self.isolate is None):
-                self._claim_suspects(1, only=suspect.number)
-            elif suspect.crashes == LAST_CHANCE:
-                if suspect.number not in self._isolating and len(self._isolating) < ISOLATED_AT_ONCE:
-                    self._isolating[suspect.number] = self.loop.create_task(self._isolate(suspect))
-            elif len(self._suspects) < SUSPECTS_AT_ONCE:
-                self._claim_suspects(SUSPECTS_AT_ONCE - len(self._suspects))
-                return
-
-    def _claim_suspects(self, limit: int, *, only: int = 0) -> None:
-        change = Claim(
-            at=self.clock.now(),
-            limit=limit,
-            build=self.build,
-            started=self._started(),
-            workflows=self.registry.names(),
-            only=only,
-            least_crashes=1,
-        )
-        if not only:
-            change.most_crashes = LAST_CHANCE - 1
-        self.committer.submit(change, partial(self._claimed_suspects, change))
-
-    def cleared(self, driver: Driver) -> None:
-        """A suspect got on, or left: there is room for another."""
-        if driver.number in self._suspects:
-            self._suspects.discard(driver.number)
-            self.look_for_suspects()
-
-    def _claimed_suspects(self, change: Claim, outcome: Outcome) -> None:
-        for each in outcome if isinstance(outcome, list) else []:
-            driver = self._adopt(each, change)  # type: ignore[arg-type]
-            self._suspects.add(each.run.number)  # type: ignore[union-attr]
-            if driver is not None:
-                self._load([(driver, each.messages)])  # type: ignore[union-attr]
-
-    async def _isolate(self, suspect: Suspect) -> None:
-        assert self.isolate is not None
-        logger.warning("run %s ended its worker %d times: it goes on in a process of its own", suspect.id, suspect.crashes)
-        try:
-            await self.isolate(suspect.number)
-        except Exception:
-            logger.exception("run %s could not be isolated", suspect.id)
-        finally:
-            del self._isolating[suspect.number]
-        self.process.look_for_dead()
-        self.look_for_suspects()
-        self.take()
 
     def _claimed(self, change: Claim, outcome: Outcome) -> None:
         self._claiming = False
@@ -206,15 +137,16 @@ class Worker:
         claimed: list[Claimed] = outcome if isinstance(outcome, list) else []  # type: ignore[assignment]
         load = []
         for each in claimed:
-            driver = self._adopt(each, change)
+            driver = self.adopt(each, change)
             if driver is not None:
                 load.append((driver, each.messages))
         if load:
-            self._load(load)
+            self.load(load)
         if again or len(claimed) == change.limit:
             self.take()
 
-    def _adopt(self, claimed: Claimed, change: Claim) -> Driver | None:
+    def adopt(self, claimed: Claimed, change: Claim) -> Driver | None:
+        """Give a claimed run its driver; the driver is returned if its journal has to be read before it can go on."""
         row = claimed.run
         definition = self.registry.workflow(row.workflow)
         if definition is None:  # it was redefined away between asking and getting
@@ -232,7 +164,8 @@ class Worker:
             return None
         return driver
 
-    def _load(self, drivers: list[tuple[Driver, list[Message]]]) -> None:
+    def load(self, drivers: list[tuple[Driver, list[Message]]]) -> None:
+        """Read journals, and let the drivers replay them."""
         store, process = self.process.store, self.process
 
         def read() -> list[Any]:
@@ -258,7 +191,7 @@ class Worker:
     def _loaded(self, drivers: list[Any], loaded: list[Any] | None, error: BaseException | None) -> None:
         if loaded is None:
             logger.warning("journals could not be read, trying again: %s", error)
-            self.clock.call_later(500_000, lambda: self._load([each for each in drivers if not each[0].gone]))
+            self.clock.call_later(500_000, lambda: self.load([each for each in drivers if not each[0].gone]))
             return
         for driver, entries, messages, progress in loaded:
             if driver.gone:
@@ -373,7 +306,7 @@ class Worker:
             if row.owner == self.number and row.claim == driver.claim and not row.ended_at and definition is not None:
                 again = Driver(self, row, definition)
                 self.drivers[row.number] = again
-                self._load([(again, messages)])
+                self.load([(again, messages)])
 
         # A second loss in a row is no race: give the cause time to go away instead of spinning on it.
         again_so_soon = self._losses.get(driver.number, 0) > self.clock.now() - LOSS_PAUSE
@@ -423,7 +356,7 @@ class Worker:
             del self.drivers[driver.number]
         self._resting.pop(driver.number, None)
         driver.drop()
-        self.cleared(driver)
+        self.suspects.cleared(driver)
         if not self.drivers:
             self._empty.set()
         elif len(self.drivers) == self.options.residents - 1:
@@ -477,51 +410,6 @@ class Worker:
         row = await self.process.read(lambda: self.process.store.worker(worker))
         return row is not None and row.end == "dead"
 
-    def child_start(self, driver: Driver, key: str, request: ChildRequest, now: int) -> Start:
-        """The change that starts a child run."""
-        packed, blobs = pack(request.input, cap=self.options.payload_cap, where="arguments")
-        driver.had_children = True
-        return Start(
-            id=request.id,
-            workflow=request.workflow,
-            input=packed,
-            digest=hashlib.blake2b(request.input, digest_size=16).digest(),
-            at=now,
-            due_at=now,
-            parent=driver.number,
-            parent_key=key,
-            detached=request.detached,
-            deadline_at=now + request.deadline if request.deadline else 0,
-            blobs=blobs,
-            **request.options,
-        )
-
-    def schema_text(self, schema: Any) -> str:
-        """A codec schema as the JSON Schema that is kept with a promise."""
-        if schema is None:
-            return ""
-        known = self._schemas.get(id(schema))
-        if known is None or known[0] is not schema:
-            known = (schema, msgspec.json.encode(schema.json_schema()).decode())
-            self._schemas[id(schema)] = known
-        return known[1]
-
-    def conflict_error(self, conflict: Conflict, run: str) -> PerdureError:
-        """What workflow code is told when a command of its turned out impossible."""
-        if conflict.kind == "child":
-            return DuplicateRun(conflict.detail, run=run, hint="give the child an id= of its own")
-        kind = RunEnded if "ended" in conflict.detail else UnknownRun
-        return kind(conflict.detail, run=run)
-
-    def readable(self, packed: bytes) -> str:
-        """A stored payload as short text, for errors."""
-        if not packed:
-            return "(not kept)"
-        if references(packed):
-            return "(large)"
-        text = unpack(packed, _no_blobs).decode(errors="replace")
-        return text if len(text) <= 200 else text[:200] + "…"
-
 
 def _no_blobs(addresses: list[bytes]) -> dict[bytes, bytes]:
     return {}
@@ -542,5 +430,3 @@ class _Driving:
         """For the watchdog."""
         driver = self.driver
         return f" by the code of run {driver.id} (workflow {driver.row.workflow})" if driver is not None else ""
-
-

@@ -30,6 +30,7 @@ from typing import Protocol
 import msgspec
 
 from perdure.core.entry import Entry, Note
+from perdure.core.payload import Blob
 
 from .rows import Blocked, Claimed, Message, PromiseRow, PublishedRow, RunRow, Suspect, WorkerRow
 
@@ -64,13 +65,6 @@ class Fenced(Exception):
 
 
 # ── changes: what a batch is made of ────────────────────────────────────────────────────────────────────────────────
-
-
-class Blob(msgspec.Struct):
-    """A content-addressed piece of a payload: stored once however often it is named."""
-
-    address: bytes
-    data: bytes
 
 
 class Start(msgspec.Struct, kw_only=True):

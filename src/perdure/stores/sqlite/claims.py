@@ -28,7 +28,7 @@ def claim(transaction: Transaction, change: Claim) -> list[Claimed]:
     found = connection.rows(
         "claimable_run" if change.only else "claimable_runs",
         {
-            "at": change.at,
+            "at": max(change.at, transaction.at),  # what this very batch has woken is due at its time
             "limit": change.limit,
             "build": change.build,
             "workflows": None if change.workflows is None else msgspec.json.encode(change.workflows).decode(),

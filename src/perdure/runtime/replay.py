@@ -1,0 +1,99 @@
+"""Replaying a run's journal: when it is claimed, and, in the hardest test mode, before every entry.
+
+This module feeds what is recorded. What is new is the driver's.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perdure.core.entry import Kind
+from perdure.core.errors import Drifted
+from perdure.core.execution import Execution
+from perdure.core.payload import readable
+
+if TYPE_CHECKING:
+    from perdure.core.entry import Entry
+    from perdure.stores.rows import Message
+
+    from .driver import Driver
+
+__all__ = ["drift_error", "new_execution", "rebuild", "replay"]
+
+REPLAY_SLICE = 2_000
+"""Entries replayed before other runs get their turn."""
+
+
+def new_execution(driver: Driver, entries: list[Entry]) -> Execution:
+    execution = Execution(driver.definition, driver.facts, on_foreign=driver.foreign_call)
+    execution.loop.unhandled = driver.unhandled
+    execution.patches_recorded = frozenset(entry.key for entry in entries if entry.kind == Kind.PATCHED)
+    return execution
+
+
+def replay(
+    driver: Driver, execution: Execution, entries: list[Entry], start: int, messages: list[tuple[Message, bytes | None]]
+) -> None:
+    if driver.gone:
+        return
+    end = min(start + REPLAY_SLICE, len(entries))
+    with driver.worker.driving(driver):
+        try:
+            for index in range(start, end):
+                entry = entries[index]
+                execution.at_end = index == len(entries) - 1
+                if index == 0:
+                    execution.begin(entry)
+                else:
+                    execution.feed(entry)
+                driver.note_ending(entry)
+        except Exception as error:  # noqa: BLE001 - whatever stops a replay blocks the run, never the worker
+            driver.sequence, driver.time = entries[-1].sequence, entries[-1].time
+            driver.execution = execution
+            driver.block(error)
+            return
+    if end < len(entries):
+        driver.worker.loop.call_soon(replay, driver, execution, entries, end, messages)
+        return
+    driver.sequence, driver.time = entries[-1].sequence, entries[-1].time
+    driver.execution = execution
+    driver.go_live(messages)
+
+
+def rebuild(driver: Driver) -> bool:
+    """Drop the execution and replay the journal under the running attempts: the test of determinism."""
+    assert driver.execution is not None and driver.journal is not None
+    entries = driver.journal
+    known = set(driver.commands)
+    driver.forget(driver.execution)
+    driver.execution = execution = new_execution(driver, entries)
+    with driver.worker.driving(driver):
+        try:
+            execution.begin(entries[0])
+            for entry in entries[1:]:
+                execution.feed(entry)
+        except Exception as error:  # noqa: BLE001 - as for a replay
+            driver.block(error)
+            return False
+    execution.replaying = False
+    if execution.drifts and driver.worker.options.replay_at_park:
+        driver.block(drift_error(driver, execution))
+        return False
+    for operation in execution.take():
+        if operation.kind is not Kind.STEP and operation.key not in known:
+            driver.commands[operation.key] = None
+    return True
+
+
+def drift_error(driver: Driver, execution: Execution) -> Drifted:
+    drift = execution.drifts[0]
+    error = Drifted(
+        f"replayed, the step was asked for with other arguments: recorded {readable(drift.recorded)}, "
+        f"now {drift.asked.decode(errors='replace')[:200]}",
+        run=driver.id,
+        step=drift.key,
+        hint="take clocks, random numbers and ids from now(), rng() and uuid4(), or from a step",
+    )
+    error.recorded = [f"{drift.key} {readable(drift.recorded)}"]
+    error.asked = [f"{drift.key} {drift.asked.decode(errors='replace')[:200]}"]
+    return error

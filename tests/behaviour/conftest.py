@@ -1,0 +1,41 @@
+"""Every behaviour test runs twice: as it is, and with every run evicted and replayed before every single entry."""
+
+import asyncio
+import inspect
+
+import pytest
+
+from perdure.testing import TestApp
+
+MODES = ("normal", "replay_every_await")
+
+
+def pytest_generate_tests(metafunc):
+    for name in ("perdure_app", "make_app"):
+        if name in metafunc.fixturenames:
+            metafunc.parametrize(name, MODES, indirect=True)
+
+
+@pytest.fixture
+def make_app(request):
+    """Makes apps with other options, or several on one file: `make_app(url, clock=, **options)`. The test opens them."""
+
+    def make(url=None, *, clock=None, lease=None, **options):
+        app = TestApp(url, replay_every_await=request.param == "replay_every_await", **options)
+        if clock is not None:
+            app.clock = clock
+        if lease is not None:
+            app._options.lease = lease * 1_000_000
+        return app
+
+    return make
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem):
+    """Async tests run on a loop of their own; those that take `perdure_app` are the plugin's."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj) or "perdure_app" in pyfuncitem.fixturenames:
+        return None
+    names = inspect.signature(pyfuncitem.obj).parameters
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    return True
