@@ -74,7 +74,10 @@ class Handle(Generic[R]):
         without a decision, `TimeoutError` after `timeout`, `UnknownRun`.
         """
         async with asyncio.timeout(microseconds(timeout, "timeout") / SECOND if timeout is not None else None):
-            row = await self._gate.settled(await self._row())
+            if self._number and self._gate.is_here(self._number):
+                row = await self._gate.process.observers.end(self._number)
+            else:
+                row = await self._gate.settled(await self._row())
         if row.status == Status.BLOCKED:
             reason = row.blocked.reason if row.blocked is not None else "unknown reason"
             raise RunBlocked(

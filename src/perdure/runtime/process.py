@@ -13,7 +13,7 @@ import socket
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from perdure.core.errors import StoreError
-from perdure.core.payload import unpack
+from perdure.core.payload import references, unpack
 from perdure.core.status import Status
 from perdure.stores.base import Fenced, Takeover
 from perdure.stores.rows import WorkerRow
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 __all__ = ["Process"]
 
 T = TypeVar("T")
+BEATS_PER_LOOK = 12
+"""Renewals of the lease between two looks for runs that nobody may have noticed: an idle worker asks little."""
+
 logger = logging.getLogger("perdure.process")
 
 
@@ -68,6 +71,7 @@ class Process:
         self.fenced = False
         self.on_change: list[Callable[[], None]] = []  # somebody may have committed something
         self.on_due: list[Callable[[int], None]] = []  # a run that nobody owns is due at this time
+        self.on_floor: list[Callable[[], None]] = []  # now and then: look for what no hint told
         self.on_pulse: list[Callable[[], None]] = []  # now and then, and after each takeover
         self.on_fenced: list[Callable[[], None]] = []
         self.describe: Callable[[], str] = str
@@ -77,6 +81,7 @@ class Process:
         self._observe_again = False
         self._taking_over: set[int] = set()
         self._looked = 0
+        self._beats = 0
 
     async def open(self) -> None:
         """Open the store, enter the worker row, start to watch."""
@@ -111,6 +116,7 @@ class Process:
             self._keeper = LeaseKeeper(self.options.lease, self.beat, lambda: self.describe())
             self._keeper.start()
             self._watch()
+            self.look_for_dead()
             self.beat()
 
     async def close(self) -> None:
@@ -150,6 +156,8 @@ class Process:
         """A stored payload as JSON."""
         if packed is None:
             return b"null"
+        if not references(packed):
+            return unpack(packed, self.store.blobs)  # it is all there: no need to leave the loop
         return await call(self.reads, lambda: unpack(packed, self.store.blobs))
 
     def unpacked(self, entries: list[Entry]) -> list[Entry]:
@@ -199,10 +207,14 @@ class Process:
         if pulse.next_due is not None:
             for told in self.on_due:
                 told(pulse.next_due)
-        for look in self.on_pulse:
-            look()
-        # The floor under all hints: whatever was missed is found here.
-        self.changed()
+        if self._beats % BEATS_PER_LOOK == 0:
+            for look in self.on_pulse:
+                look()
+        self._beats += 1
+        # The floor under all hints: whatever was missed is found here. What is due was just told.
+        self._observe()
+        for told in self.on_floor:
+            told()
 
     def take_over(self, worker: int, *, proven: bool) -> None:
         """Free the runs of a worker that is gone."""

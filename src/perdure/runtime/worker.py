@@ -92,6 +92,7 @@ class Worker:
         self.on_opened: list[Callable[[str, PromiseRow], None]] = []  # a promise or ask is open
         self.on_settled: list[Callable[[], None]] = []  # a run of ours moved
         process.on_change.append(self.look)
+        process.on_floor.append(self.poll_if_busy)
         process.on_due.append(self.due)
         process.on_fenced.append(self.stop_at_once)
         process.on_pulse.append(self.suspects.look)
@@ -101,8 +102,7 @@ class Worker:
 
     def look(self) -> None:
         """Somebody may have left something: messages for runs of ours, or runs to claim."""
-        if self.drivers:
-            self.poll()
+        self.poll_if_busy()
         self.take()
 
     def take(self) -> None:
@@ -201,6 +201,11 @@ class Worker:
             else:
                 driver.recall_progress(progress)
                 driver.load(entries, messages)
+
+    def poll_if_busy(self) -> None:
+        """Fetch messages if there are runs that may have some."""
+        if self.drivers:
+            self.poll()
 
     def poll(self) -> None:
         """Fetch what was left for runs of ours."""

@@ -349,20 +349,14 @@ UPDATE runs SET owner = 0, status = 'queued', due_at = ?2, crashes = crashes + (
     recoveries = recoveries + (status = 'running')
 WHERE owner = ?1 AND owner <> 0 RETURNING number
 
--- name: renew_lease
--- Renew a worker's lease, if its row has not ended.
+-- name: heartbeat
+-- Renew a worker's lease, if its row has not ended, and look round: whose lease is over, and when the next run is due.
 UPDATE workers SET seen_at = max(seen_at, ?2), lease_until = max(lease_until, ?3) WHERE number = ?1 AND ended_at = 0
-RETURNING build
-
--- name: expired_workers
--- Workers whose lease is over.
-SELECT number FROM workers WHERE ended_at = 0 AND lease_until < ?1 AND number <> ?2 ORDER BY number
-
--- name: next_due
--- The earliest time at which a run may be claimed by this build.
-SELECT r.due_at FROM runs AS r WHERE r.owner = 0 AND r.due_at IS NOT NULL
-AND (r.blocked_builds IS NULL OR NOT EXISTS (SELECT 1 FROM json_each(r.blocked_builds) AS b WHERE b.value = ?1))
-ORDER BY r.due_at LIMIT 1
+RETURNING
+    (SELECT json_group_array(w.number) FROM workers AS w WHERE w.ended_at = 0 AND w.lease_until < ?2 AND w.number <> ?1),
+    (SELECT r.due_at FROM runs AS r WHERE r.owner = 0 AND r.due_at IS NOT NULL
+     AND (r.blocked_builds IS NULL OR NOT EXISTS (SELECT 1 FROM json_each(r.blocked_builds) AS b WHERE b.value = workers.build))
+     ORDER BY r.due_at LIMIT 1)
 
 -- name: workers
 -- All workers.

@@ -43,12 +43,10 @@ def leave(connection: Connection, worker: int, at: int) -> None:
 
 def heartbeat(connection: Connection, worker: int, at: int, lease_until: int) -> Pulse:
     """Renew a lease and look round. A fenced worker learns that and nothing else."""
-    row = connection.row("renew_lease", (worker, at, lease_until))
+    row = connection.row("heartbeat", (worker, at, lease_until))
     if row is None:
         return Pulse(alive=False, expired=[], next_due=None)
-    expired = [number for (number,) in connection.rows("expired_workers", (at, worker))]
-    due = connection.row("next_due", (row[0],))
-    return Pulse(alive=True, expired=expired, next_due=due[0] if due else None)
+    return Pulse(alive=True, expired=sorted(msgspec.json.decode(row[0])), next_due=row[1])
 
 
 def takeover(transaction: Transaction, change: Takeover) -> list[int]:
