@@ -74,8 +74,8 @@ def workflow(
     >>> @workflow(deadline="7d")
     ... async def research(topic: str) -> str:
     ...     return topic
-    >>> research("llamas")  # doctest: +ELLIPSIS
-    <call of ...research('llamas')>
+    >>> research.name.endswith("research")
+    True
 
     Raises `DefinitionError` on anything but an `async def` function or static function, and on methods: recovery could not
     rebuild `self`.
