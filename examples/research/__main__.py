@@ -5,7 +5,6 @@ It uses the model that `OPENAI_BASE_URL` and `OPENAI_API_KEY` name, else a small
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import sys
@@ -16,7 +15,7 @@ import click
 from rich.console import Console
 
 from perdure.demo.screen import Screen
-from perdure.demo.stage import Stage, WorkerDied, place
+from perdure.demo.stage import Stage, WorkerDied, perform, place
 
 from . import closing
 from .conductor import MODULE, play
@@ -45,7 +44,7 @@ def main(question: str, library: Path, keep: Path | None) -> None:
         with place(keep) as folder, _model(console, screen, folder) as environment:
             stage = Stage(screen, folder, MODULE, environment)
             report = folder / "report.md"
-            tally = asyncio.run(play(stage, question, library.resolve(), report))
+            tally = perform(play(stage, question, library.resolve(), report))
             closing.show(screen, stage, tally, report, keep)
     except (FileExistsError, ModelMissing, WorkerDied) as problem:
         screen.say(f"The demo stopped: {problem}", "red")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from perdure.demo.screen import Screen
-from perdure.demo.stage import Stage
+from perdure.demo.stage import Stage, look_into
 from perdure.demo.tally import Tally
 
 from .conductor import RUN
@@ -20,7 +20,7 @@ def show(screen: Screen, stage: Stage, tally: Tally, report: Path, keep: Path | 
         screen.say("\n" + report.read_text(encoding="utf-8"), "dim")
     screen.table(
         "What was recorded, and what ran again",
-        ("step", "in the journal", "begun", "because"),
+        ("step", "recorded", "begun", "when"),
         [(work.name, str(work.recorded), str(work.begun), work.note) for work in tally.works],
     )
     screen.say("\n".join(_facts(stage, tally)))
@@ -29,7 +29,7 @@ def show(screen: Screen, stage: Stage, tally: Tally, report: Path, keep: Path | 
         screen.say("  python -m examples.research --keep demo")
     else:
         screen.say("\nNext: look into the journal:", "bold")
-        screen.say(f"  perdure runs show {RUN} --db {stage.url}")
+        screen.say(f"  {look_into(RUN, keep)}")
 
 
 def _facts(stage: Stage, tally: Tally) -> list[str]:

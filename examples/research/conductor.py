@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from perdure import App
-from perdure.demo.stage import Stage
+from perdure.demo.stage import Stage, recorded_steps
 from perdure.demo.tally import Tally, count
 
 from .agent import research
@@ -33,17 +33,17 @@ async def play(stage: Stage, question: str, library: Path, report: Path) -> Tall
             stage.start_worker()
             await _until_half_way(stage)
             stage.kill_worker("in the middle of a model call")
-            screen.line("", "Its memory is gone. What was recorded before is in the journal.")
+            await stage.show_journal(handle)
             stage.start_worker()
             await stage.until_asked(app, RUN)
             stage.kill_worker("while the agent waits for approval")
+            await stage.show_journal(handle)
             stage.start_worker()
             await stage.answer(app, RUN)
             screen.line("result", await stage.until(handle.result()), "bold")
         finally:
             stage.stop_worker()
-        recorded = [entry.name for entry in await handle.history() if entry.kind == "step"]
-    return count(stage.events, recorded, stage.kills)
+        return count(stage.events, await recorded_steps(handle), stage.kills)
 
 
 async def _until_half_way(stage: Stage) -> None:

@@ -43,9 +43,9 @@ def environment_has_model() -> bool:
 
 async def complete(step: str, prompt: str) -> Answer:
     """Ask the model and stream its answer. `step` names the call in the ledger."""
-    attempt = current_step().attempt
+    key = current_step().idempotency_key
     model = os.environ.get("OPENAI_MODEL", DEFAULT_MODEL)
-    ledger.enter("asked", step, attempt=attempt)
+    ledger.enter("asked", step, key=key)
     pieces: list[str] = []
     prompt_tokens = completion_tokens = 0
     async with AsyncOpenAI(api_key=os.environ.get("OPENAI_API_KEY", "none"), max_retries=0) as client:
@@ -62,7 +62,7 @@ async def complete(step: str, prompt: str) -> Answer:
                 ledger.enter("token", step, piece)
             if chunk.usage:
                 prompt_tokens, completion_tokens = chunk.usage.prompt_tokens, chunk.usage.completion_tokens
-    ledger.enter("answered", step, prompt_tokens=prompt_tokens, completion_tokens=completion_tokens, attempt=attempt)
+    ledger.enter("answered", step, prompt_tokens=prompt_tokens, completion_tokens=completion_tokens, key=key)
     return Answer("".join(pieces).strip(), model, prompt_tokens, completion_tokens)
 
 

@@ -16,7 +16,7 @@ from perdure.call import Call, WorkflowCall
 from perdure.core import stdlib
 from perdure.core.codec import encode_error, natural_encode, validate
 from perdure.core.duration import microseconds
-from perdure.core.errors import ConfigurationError, InvalidAnswer, NotStorable, PerdureError, UnknownWait, UnknownWorkflow, WrongContext
+from perdure.core.errors import ConfigurationError, InvalidAnswer, NotStorable, PerdureError, StoreError, UnknownWait, UnknownWorkflow, WrongContext
 from perdure.core.status import Status
 from perdure.gate import Gate
 from perdure.handle import Handle
@@ -88,6 +88,7 @@ class App:
             secret=secret,
         )
         self._only = 0  # the one run that an isolated process may claim
+        self._reentering: asyncio.Task[None] | None = None
         self._process: Process | None = None
         self._worker: Worker | None = None
         self._gate: Gate | None = None
@@ -101,6 +102,13 @@ class App:
         stdlib.install()
         logs.install()
         self._warn_of_memory()
+        self._gate = Gate(await self._enter(None), self._worker, self.definitions)
+        if self._worker is not None:
+            self._worker.take()
+        return self
+
+    async def _enter(self, before: Process | None) -> Process:
+        """Take a place in the store, with a worker if this app hosts one."""
         process = Process(
             self._make_store(),
             self._make_clock(),
@@ -110,21 +118,43 @@ class App:
             version=_version(),
             workflows=self.definitions.names() if self._hosts_worker else [],
             threads=self._uses_threads(),
+            observers=before.observers if before is not None else None,
         )
         await process.open()
+        process.on_fenced.append(self._on_fenced)
         self._process = process
-        self._worker = Worker(process, self.definitions) if self._hosts_worker else None
-        self._gate = Gate(process, self._worker, self.definitions)
-        if self._worker is not None:
-            if self._uses_threads() and ":memory:" not in self.url and not self._only:
-                self._worker.isolate = isolation.isolating(self.url, self.definitions)
-            self._worker.only = self._only
-            self._worker.on_opened.append(partial(announce, self.url))
-            self._worker.take()
-        return self
+        if self._hosts_worker:
+            self._worker = worker = Worker(process, self.definitions)
+            if self._uses_threads() and not self._in_memory and not self._only:
+                worker.isolate = isolation.isolating(self.url, self.definitions)
+            worker.only = self._only
+            worker.on_opened.append(partial(announce, self.url))
+        return process
+
+    def _on_fenced(self) -> None:
+        """Others took this process for dead. Its runs are theirs now; it goes on as a newcomer."""
+        self._reentering = asyncio.get_running_loop().create_task(self._reenter())
+
+    async def _reenter(self) -> None:
+        old, gate = self._process, self._gate
+        if old is None or gate is None:
+            return
+        await old.close()
+        while self._process is old:
+            try:
+                process = await self._enter(old)
+            except StoreError as error:
+                logger.warning("the store cannot be entered again yet: %s", error)
+                await asyncio.sleep(1)
+            else:
+                gate.connect(process, self._worker)
+                if self._worker is not None:
+                    self._worker.take()
 
     async def close(self) -> None:
         """Stop: claim nothing more, let steps finish within `drain`, hand runs back. Parked runs are not waited for."""
+        if self._reentering is not None:
+            self._reentering.cancel()
         process, worker = self._process, self._worker
         self._process = self._worker = self._gate = None
         if process is None:
@@ -151,8 +181,12 @@ class App:
         return True
 
     def _warn_of_memory(self) -> None:
-        if ":memory:" in self.url or self.url in ("sqlite://", "sqlite:///"):
+        if self._in_memory:
             logger.warning("runs kept in :memory: end with the process; it is meant for tests (perdure.testing.TestApp)")
+
+    @property
+    def _in_memory(self) -> bool:
+        return ":memory:" in self.url or self.url in ("sqlite://", "sqlite:///")
 
     @property
     def gate(self) -> Gate:

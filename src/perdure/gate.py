@@ -38,11 +38,15 @@ class Gate:
     """One open app's way to the store."""
 
     def __init__(self, process: Process, worker: Worker | None, definitions: Definitions) -> None:
-        self.process = process
-        self.worker = worker
         self._definitions = definitions
         self._changes: list[asyncio.Future[None]] = []
         self._writing = 0
+        self.connect(process, worker)
+
+    def connect(self, process: Process, worker: Worker | None) -> None:
+        """Go through this process and worker: at first, and when a process that was fenced has entered anew."""
+        self.process = process
+        self.worker = worker
         process.on_change.append(self._wake_watchers)
         if worker is not None:
             worker.on_settled.append(self._wake_watchers)
@@ -81,8 +85,8 @@ class Gate:
             outcome = await asyncio.shield(writing)
         finally:
             self._writing -= 1
-        if self.worker is not None and not isinstance(change, Start):
-            self.worker.poll()
+        if not isinstance(change, Start) or change.if_exists in ("replace", "retry_failed"):
+            self.process.changed()  # it may have ended a run that somebody waits for, or left a message for one of ours
         return outcome
 
     # ── starting ────────────────────────────────────────────────────────────────────────────────────────────────────

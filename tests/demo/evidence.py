@@ -14,6 +14,7 @@ from pathlib import Path
 
 from perdure import App
 from perdure.demo.ledger import Event, file_of, follow
+from perdure.demo.stage import recorded_steps
 
 __all__ = ["CLONE", "Evidence", "read", "run"]
 
@@ -65,5 +66,5 @@ def read(folder: Path, run_id: str) -> Evidence:
 async def _journal(url: str, run_id: str) -> tuple[Counter[str], str]:
     async with App(url, worker=False) as app:
         handle = app.handle(run_id)
-        recorded = Counter(entry.name for entry in await handle.history() if entry.kind == "step")
+        recorded = Counter(await recorded_steps(handle))
         return recorded, str(await handle.status())

@@ -29,8 +29,9 @@ def test_the_worker_is_killed_in_the_middle_of_a_model_call(played: tuple[str, e
     output, found, _ = played
     assert "KILLED" in output
     asked = [event for event in found.events if event.what == "asked" and event.step == "write 2/3"]
-    assert [event.attempt for event in asked] == [1, 2]
+    assert len(asked) == 2
     assert asked[0].process != asked[1].process
+    assert asked[0].key == asked[1].key != ""
 
 
 def test_no_answer_is_paid_for_twice(played: tuple[str, evidence.Evidence, Path]) -> None:

@@ -15,7 +15,7 @@ from perdure.core.errors import ConfigurationError
 __all__ = ["JSON", "Length", "Moment", "parse_json"]
 
 
-class Moment(click.ParamType):
+class Moment(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on
     """A moment: an ISO 8601 date or time (local unless it says otherwise), or how long ago, as `2h`."""
 
     name = "moment"
@@ -31,10 +31,12 @@ class Moment(click.ParamType):
         try:
             return datetime.now(UTC) - timedelta(microseconds=microseconds(value, "moment"))
         except (ConfigurationError, OverflowError):
-            self.fail(f"{value!r} is no moment: write 2026-05-01, '2026-05-01 14:30', or how long ago as 90s, 2h, 7d", param, ctx)
+            self.fail(
+                f"{value!r} is no moment: write 2026-05-01, '2026-05-01 14:30', or how long ago as 90s, 2h, 7d", param, ctx
+            )
 
 
-class Length(click.ParamType):
+class Length(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on
     """A length of time, checked here so that a wrong one is told at once."""
 
     name = "length"
@@ -48,7 +50,7 @@ class Length(click.ParamType):
         return str(value)
 
 
-class JSON(click.ParamType):
+class JSON(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on
     """A JSON value. Text needs its quotes: the error shows how to write them for a shell."""
 
     name = "json"

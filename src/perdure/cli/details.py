@@ -215,5 +215,3 @@ def _promise_text(promise: OpenPromise) -> str:
         text += f" to {promise.to}"
     text += f", opened {ago(promise.opened_at)}"
     return text + (f", open until {moment(promise.deadline)}" if promise.deadline else "")
-
-

@@ -113,7 +113,9 @@ async def _find(app: App, id: str) -> OpenPromise:
         if found:
             listed = ", ".join(each.id for each in found[:5])
             raise UnknownWait(f"the ids of several open asks begin with {id!r}", hint=f"type more of it: {listed}")
-        raise UnknownWait(f"no ask or promise has the id {id!r}", hint=command_line("perdure inbox", app.url) + " lists the open ones")
+        raise UnknownWait(
+            f"no ask or promise has the id {id!r}", hint=command_line("perdure inbox", app.url) + " lists the open ones"
+        )
     promise = OpenPromise.of(row)
     if promise.state != "open":
         who = f" by {promise.by}" if promise.by else ""
@@ -126,12 +128,14 @@ async def _find(app: App, id: str) -> OpenPromise:
 
 
 async def _all_open(app: App) -> list[OpenPromise]:
-    store, after = app.gate.store, ""
     found: list[OpenPromise] = []
     while True:
-        start = after
-        rows = await app.gate.read(lambda: store.promises(after=start, limit=PAGE))
-        found += [OpenPromise.of(row) for row in rows]
-        if len(rows) < PAGE:
+        page = await _page_of_open(app, found[-1].id if found else "")
+        found += page
+        if len(page) < PAGE:
             return found
-        after = rows[-1].id
+
+
+async def _page_of_open(app: App, after: str) -> list[OpenPromise]:
+    store = app.gate.store
+    return [OpenPromise.of(row) for row in await app.gate.read(lambda: store.promises(after=after, limit=PAGE))]

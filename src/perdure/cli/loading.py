@@ -71,7 +71,9 @@ def _import_file(place: str) -> ModuleType:
     if known is not None:
         if Path(getattr(known, "__file__", None) or "").resolve() == file:
             return known
-        raise ConfigurationError(f"{place} cannot be imported as {name!r}: another module has that name", hint="rename the file")
+        raise ConfigurationError(
+            f"{place} cannot be imported as {name!r}: another module has that name", hint="rename the file"
+        )
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
         raise ConfigurationError(f"{file} cannot be imported", hint="name a Python file")
@@ -96,7 +98,8 @@ def _import_module(name: str) -> ModuleType:
         if error.name is None or not (name == error.name or name.startswith(f"{error.name}.")):
             raise _failed(name, error) from error
         raise MissingCode(
-            f"there is no module {error.name!r}", hint=f"looked in {Path.cwd()} and the installed packages; for a file write {name}.py"
+            f"there is no module {error.name!r}",
+            hint=f"looked in {Path.cwd()} and the installed packages; for a file write {name}.py",
         ) from error
     except BaseException as error:
         raise _failed(name, error) from error
@@ -122,7 +125,9 @@ def _failed(place: str, error: BaseException, file: Path | None = None) -> BaseE
         hint = "; ".join(filter(None, (error.hint, f"at {where}" if where else "")))
         error.hint = hint
         return error
-    return ConfigurationError(f"{place} could not be imported: {type(error).__name__}: {error}", hint=f"look at {where}" if where else None)
+    return ConfigurationError(
+        f"{place} could not be imported: {type(error).__name__}: {error}", hint=f"look at {where}" if where else None
+    )
 
 
 def _app_of(module: ModuleType, target: str, attribute: str) -> App | None:

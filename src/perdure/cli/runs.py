@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -37,7 +37,7 @@ runs.add_command(why)
 
 
 @runs.command("list")
-@click.option("--status", "statuses", multiple=True, type=click.Choice(list(Status)), help="Only these (may be repeated).")
+@click.option("--status", "statuses", multiple=True, type=click.Choice([status.value for status in Status]), help="Only these (may be repeated).")
 @click.option("--workflow", default="", help="Only runs of this workflow, by its full name.")
 @click.option("--tag", "tags", multiple=True, help="Only runs with this tag (repeated: with all of them).")
 @click.option("--since", type=Moment(), help="Made at or after: 2026-05-01, or how long ago, as 2h.")
@@ -48,7 +48,7 @@ runs.add_command(why)
 @database_option
 @json_option
 def list_runs(
-    statuses: tuple[Status, ...],
+    statuses: tuple[str, ...],
     workflow: str,
     tags: tuple[str, ...],
     since: datetime | None,
@@ -91,13 +91,17 @@ def list_runs(
     if not found:
         screen.note("no run fits" if counts else "there are no runs yet")
         return
-    screen.table(("id", "status", "workflow", "made", "ended", "tags"), [_row(run) for run in found], keep=(0, 1))
+    screen.table(("id", "status", "workflow", "made", "ended / wakes", "tags"), [_row(run) for run in found], keep=(0, 1))
     if following is not None:
         screen.note(f"more with --after {following}, or --all")
 
 
 def _row(run: RunInfo) -> tuple[Any, ...]:
-    last = ago(run.ended_at) if run.ended_at else f"wakes {ago(run.wakes_at)}" if run.wakes_at else ""
+    last = ""
+    if run.ended_at is not None:
+        last = f"ended {ago(run.ended_at)}"
+    elif run.wakes_at is not None:
+        last = f"wakes {ago(run.wakes_at)}" if run.wakes_at > datetime.now(UTC) else "due"
     return run.id, status_text(run.status), run.workflow, ago(run.created_at), last, ", ".join(run.tags)
 
 
@@ -170,5 +174,3 @@ def send(id: str, name: str, value: Any, message_id: str | None, url: str | None
 
     run = use(url, write)
     Screen().say(f"sent {name} to run {run}")
-
-

@@ -15,13 +15,12 @@ from typing import Any
 
 import msgspec
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from perdure.core.duration import show
 from perdure.core.errors import PerdureError
 
-__all__ = ["Screen", "ago", "clock", "compact", "moment", "plain", "status_text"]
+__all__ = ["Screen", "ago", "clock", "compact", "counted", "moment", "plain", "status_text"]
 
 STYLES = {
     "succeeded": "green",
@@ -32,6 +31,9 @@ STYLES = {
     "running": "cyan",
     "waiting": "blue",
 }
+
+NARROWEST, WIDEST = 8, 100
+"""Columns that a cut cell keeps on a terminal, and has at most in a pipe."""
 
 
 class Screen:
@@ -80,32 +82,53 @@ class Screen:
             self._field(self.out, name, value, width)
 
     def _field(self, console: Console, name: str, value: str | Text, width: int) -> None:
+        text = value if isinstance(value, Text) else Text(value)
+        indent = width + 4
+        lines = list(text.split("\n"))
         if console.is_terminal:
-            grid = Table.grid(padding=(0, 2, 0, 0))
-            grid.add_column(min_width=width, no_wrap=True, style="dim")
-            grid.add_column(overflow="fold")
-            grid.add_row("  " + name.ljust(width), value if isinstance(value, Text) else Text(value))
-            console.print(grid)
-        else:
-            console.print(Text.assemble("  ", name.ljust(width), "  ", value), soft_wrap=True)
+            lines = [part for line in lines for part in line.wrap(console, max(20, console.width - indent))]
+        for number, line in enumerate(lines):
+            label = Text.assemble("  ", (name.ljust(width), "dim"), "  ") if number == 0 else Text(" " * indent)
+            console.print(label.append_text(line), soft_wrap=True)
 
-    def table(self, columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, keep: Iterable[int] = (0,), full: bool = False) -> None:
-        """A table. Columns in `keep` are never cut; the others share what is left, cut at the end unless `full`."""
-        table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-        kept = set(keep)
-        for number, column in enumerate(columns):
-            if number in kept:
-                table.add_column(column.upper(), overflow="fold", no_wrap=not full)
-            else:
-                table.add_column(column.upper(), overflow="fold" if full else "ellipsis", no_wrap=not full)
-        lines = [[cell if isinstance(cell, Text) else Text(cell) for cell in row] for row in rows]
-        for line in lines:
-            table.add_row(*line)
-        if self.out.is_terminal:
-            self.out.print(table)
-        else:  # in a pipe nothing kept may be lost: the line grows instead
-            needed = sum(max([len(columns[n]), *(line[n].cell_len for line in lines)]) + 2 for n in kept)
-            self.out.print(table, width=max(self.out.width, needed + 40 * (len(columns) > len(kept))))
+    def table(
+        self, columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, keep: Iterable[int] = (0,), full: bool = False
+    ) -> None:
+        """A table without its empty columns.
+
+        Those in `keep` are never cut; others are where they must be, unless `full` lets the last one go on below.
+        """
+        cells = [[cell if isinstance(cell, Text) else Text(cell) for cell in row] for row in rows]
+        used = [number for number in range(len(columns)) if any(row[number].cell_len for row in cells)]
+        cells = [[row[number] for number in used] for row in cells]
+        head = [Text(columns[number].upper(), "bold") for number in used]
+        widths = self._widths([head, *cells], {place for place, number in enumerate(used) if number in set(keep)}, full=full)
+        for row in [head, *cells]:
+            last = row[-1]
+            parts = list(last.wrap(self.out, widths[-1])) if full and widths[-1] and last.cell_len > widths[-1] else [last]
+            for number, part in enumerate(parts):
+                line = Text()
+                for cell, width in zip([*row[:-1], part], widths, strict=True):
+                    shown = Text() if number and cell is not part else cell.copy()
+                    shown.truncate(width, overflow="ellipsis", pad=True)
+                    line.append_text(shown).append("  ")
+                line.rstrip()
+                self.out.print(line, soft_wrap=True)
+
+    def _widths(self, rows: list[list[Text]], keep: set[int], *, full: bool) -> list[int]:
+        """How wide each column is: as wide as its content, less where a terminal's line or (in a pipe) patience ends."""
+        widths = [max(row[number].cell_len for row in rows) for number in range(len(rows[0]))]
+        free = [number for number in range(len(widths)) if number not in keep]
+        if not self.out.is_terminal:
+            return [width if number in keep or full else min(width, WIDEST) for number, width in enumerate(widths)]
+        while free and (over := sum(widths) + 2 * (len(widths) - 1) - self.out.width) > 0:
+            widest = max(free, key=lambda number: (widths[number], number))
+            second = max((widths[number] for number in free if number != widest), default=0)
+            narrower = max(widths[widest] - over, min(second, widths[widest] - 1), NARROWEST)
+            if narrower >= widths[widest]:
+                break  # nothing more can be cut: the terminal wraps the line
+            widths[widest] = narrower
+        return widths
 
     @contextmanager
     def progress(self, text: str) -> Iterator[None]:
@@ -142,6 +165,15 @@ def clock(time: datetime | None, reference: datetime | None = None) -> str:
     if reference is not None and reference.astimezone().date() != local.date():
         return f"{local:%m-%d %H:%M:%S}"
     return f"{local:%H:%M:%S}"
+
+
+def counted(count: int, noun: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "run"), counted(2000, "run")
+    ('1 run', '2,000 runs')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def status_text(status: str) -> Text:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 
-from perdure import ask, current_step, step, workflow
+from perdure import ask, step, workflow
 
 from . import ledger, model
 
@@ -26,7 +26,7 @@ NOTES = {
 @step
 async def plan(question: str) -> list[str]:
     """Let the model name three things to look up."""
-    return (await model.answer("plan", current_step().attempt)).split(";\n")
+    return (await model.answer("plan")).split(";\n")
 
 
 @step(retry=3)
@@ -41,7 +41,7 @@ async def search(query: str) -> list[str]:
 @step
 async def write(section: str, findings: list[str]) -> str:
     """Let the model write one section: slow, paid for, and killed in the middle once."""
-    return await model.answer(f"write {section}", current_step().attempt)
+    return await model.answer(f"write {section}")
 
 
 @step(once=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from perdure import App
 
 from .agent import QUESTION, research
-from .stage import Stage
+from .stage import Stage, recorded_steps
 from .tally import Tally, count
 
 __all__ = ["MODULE", "RUN", "play"]
@@ -29,15 +29,14 @@ async def play(stage: Stage) -> Tally:
             stage.start_worker()
             await _until_half_way(stage)
             stage.kill_worker(f"{KILL_AFTER} words into the model's answer")
-            screen.line("", "Its memory is gone. What was recorded before is in the journal.")
+            await stage.show_journal(handle)
             stage.start_worker()
             await stage.until_asked(app, RUN)
             await stage.answer(app, RUN)
             screen.line("result", await stage.until(handle.result()), "bold")
         finally:
             stage.stop_worker()
-        recorded = [entry.name for entry in await handle.history() if entry.kind == "step"]
-    return count(stage.events, recorded, stage.kills)
+        return count(stage.events, await recorded_steps(handle), stage.kills)
 
 
 async def _until_half_way(stage: Stage) -> None:

@@ -29,7 +29,7 @@ class Event:
     text: str = ""
     prompt_tokens: int = 0  # answered: as the model counts them
     completion_tokens: int = 0
-    attempt: int = 0
+    key: str = ""  # asked, answered: the idempotency key that the call carries
     process: int = 0
     at: float = 0.0
 
@@ -50,11 +50,11 @@ def file_of(folder: Path) -> Path:
 
 
 def enter(
-    what: str, step: str = "", text: str = "", *, prompt_tokens: int = 0, completion_tokens: int = 0, attempt: int = 0
+    what: str, step: str = "", text: str = "", *, prompt_tokens: int = 0, completion_tokens: int = 0, key: str = ""
 ) -> None:
     """Append one event, in one write, so that a kill leaves whole lines. Outside of a demo it does nothing."""
     if FOLDER in os.environ:
-        event = Event(what, step, text, prompt_tokens, completion_tokens, attempt, os.getpid(), time.time())
+        event = Event(what, step, text, prompt_tokens, completion_tokens, key, os.getpid(), time.time())
         with file_of(folder()).open("ab", buffering=0) as file:
             file.write(json.dumps(asdict(event)).encode() + b"\n")
 

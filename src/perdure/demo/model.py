@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 
+from perdure import current_step
+
 from . import ledger
 
 __all__ = ["answer"]
@@ -23,14 +25,15 @@ SCRIPT = {
 }
 
 
-async def answer(step: str, attempt: int) -> str:
+async def answer(step: str) -> str:
     """Answer the prompt of `step`, entering the call in the ledger as it goes."""
-    ledger.enter("asked", step, attempt=attempt)
+    key = current_step().idempotency_key
+    ledger.enter("asked", step, key=key)
     await asyncio.sleep(PAUSE_BEFORE)
     text = SCRIPT[step]
     words = text.split()
     for word in words:
         ledger.enter("token", step, f"{word} ")
         await asyncio.sleep(PAUSE_BETWEEN)
-    ledger.enter("answered", step, completion_tokens=len(words), attempt=attempt)
+    ledger.enter("answered", step, completion_tokens=len(words), key=key)
     return text

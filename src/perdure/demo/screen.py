@@ -12,12 +12,14 @@ import textwrap
 import threading
 import time
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 __all__ = ["Screen"]
 
+READING = 1.2  # seconds
 GUTTER = 18  # columns before the text of a line: seconds and label
 
 
@@ -71,15 +73,21 @@ class Screen:
         self._column += len(word)
 
     def table(self, title: str, columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
-        """Print a table; every column after the second is left free to wrap."""
+        """Print a table; the second and third columns are numbers."""
         self._close()
         self._console.print()
-        table = Table(title=title, title_justify="left", title_style="bold", width=min(self._width, 84))
+        self._print(title, "bold")
+        table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
         for number, column in enumerate(columns):
             table.add_column(column, no_wrap=number == 0, justify="right" if number in (1, 2) else "left")
         for row in rows:
             table.add_row(*(Text(cell) for cell in row))
         self._console.print(table)
+
+    async def pause(self) -> None:
+        """Leave the person at a terminal a moment to read."""
+        if self._console.is_terminal:
+            await asyncio.sleep(READING)
 
     async def confirm(self, question: str) -> bool | None:
         """Ask the person at the terminal; None if there is none."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 from rich.console import Console
 
 from .conductor import MODULE, RUN, play
 from .screen import Screen
-from .stage import Stage, WorkerDied, place
+from .stage import Stage, WorkerDied, look_into, perform, place
 from .tally import Tally
 
 __all__ = ["run_demo"]
@@ -23,34 +22,36 @@ def run_demo(console: Console, *, keep: Path | None = None) -> int:
     try:
         with place(keep) as folder:
             stage = Stage(screen, folder, MODULE)
-            tally = asyncio.run(play(stage))
-            _close(screen, tally)
-            _what_next(screen, stage.url, keep)
+            tally = perform(play(stage))
+            _close(screen, stage, tally)
+            _what_next(screen, keep)
     except (FileExistsError, WorkerDied) as problem:
         screen.say(f"The demo stopped: {problem}", "red")
         return 1
     return 0
 
 
-def _close(screen: Screen, tally: Tally) -> None:
+def _close(screen: Screen, stage: Stage, tally: Tally) -> None:
     screen.table(
         "What was recorded, and what ran again",
-        ("work", "in the journal", "begun", "because"),
+        ("step", "recorded", "begun", "when"),
         [(work.name, str(work.recorded), str(work.begun), work.note) for work in tally.works],
     )
     twice = f"Paid for twice: {', '.join(tally.twice)}." if tally.twice else "No answer was paid for twice."
     screen.say(
         f"The model was paid for {tally.tokens} words in {tally.calls} answers. {twice}\n"
-        f"{tally.spared[0]} of them were recorded before the kill: a start from zero would have paid for them again.\n"
-        f"{tally.lost} more were lost in the call that was cut off. Published: {tally.published} time{'s' * (tally.published != 1)}."
+        f"Not paid again after the kill: the {tally.spared[0]} words that were recorded before it.\n"
+        f"Lost: {tally.lost} words of the call that was cut off.\n"
+        f"Published: {tally.published} time{'' if tally.published == 1 else 's'}.\n"
+        f"The second worker went on {stage.restarts[0]:.1f} s after it was started."
     )
 
 
-def _what_next(screen: Screen, url: str, keep: Path | None) -> None:
+def _what_next(screen: Screen, keep: Path | None) -> None:
     screen.say("")
     if keep is None:
         screen.say("Next: keep the journal and look into it:", "bold")
         screen.say("  perdure demo --keep demo")
     else:
         screen.say("Next: look into the journal:", "bold")
-        screen.say(f"  perdure runs show {RUN} --db {url}")
+        screen.say(f"  {look_into(RUN, keep)}")

@@ -8,26 +8,33 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Awaitable, Coroutine, Iterator, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from perdure import App, OpenPromise
+from perdure import AlreadyResolved, App, Handle, OpenPromise
 
 from .ledger import Event, file_of, follow
 from .screen import Screen
 from .worker import Worker, WorkerDied
 
-__all__ = ["Stage", "WorkerDied", "place"]
+__all__ = ["Stage", "WorkerDied", "look_into", "perform", "place", "recorded_steps"]
 
 T = TypeVar("T")
 
 DATABASE = "agents.db"
 LOOK = 0.02  # seconds between two looks at the ledger
-PATIENCE = 120.0  # seconds without any news before a demo gives up
+PATIENCE = 60.0  # seconds without any news before a demo gives up
+
+
+def look_into(run: str, keep: Path) -> str:
+    """The command that shows the journal of the demo in `keep`."""
+    return f"perdure runs show {run} --db sqlite:///{(keep / DATABASE).as_posix()}"
 
 
 @contextlib.contextmanager
@@ -42,6 +49,14 @@ def place(keep: Path | None) -> Iterator[Path]:
         raise FileExistsError(f"{keep} holds a demo already: name another folder, or remove it")
     folder.mkdir(parents=True, exist_ok=True)
     yield folder
+
+
+def perform(story: Coroutine[Any, Any, T]) -> T:
+    """Run a story to its end; told to end by the system, it first stops its worker, as after Ctrl-C."""
+    for name in ("SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.default_int_handler)
+    return asyncio.run(story)
 
 
 class Stage:
@@ -59,7 +74,7 @@ class Stage:
         self._started = 0.0
 
     def start_worker(self) -> None:
-        """Start the worker, the first or the next."""
+        """Start the worker, the first one or the next."""
         self._started = time.time()
         self._worker = Worker(self._module, self.url, self._folder, self._environment)
         self.screen.line("worker", f"process {self._worker.process} {'started again' if self.kills else 'started'}")
@@ -71,6 +86,13 @@ class Stage:
         self.kills.append(time.time())
         how = "TerminateProcess" if sys.platform == "win32" else "SIGKILL"
         self.screen.line("KILLED", f"process {self._worker.process} by {how} ({end}), {when}", "bold red")
+
+    async def show_journal(self, handle: Handle[Any]) -> None:
+        """Say what a dead worker left: the steps that no other will run again."""
+        names = Counter(await recorded_steps(handle))
+        listed = ", ".join(name if times == 1 else f"{name} x{times}" for name, times in names.items())
+        self.screen.line("journal", f"holds {listed}: not run again", "green")
+        await self.screen.pause()
 
     def stop_worker(self) -> None:
         """Let the last worker go."""
@@ -94,16 +116,18 @@ class Stage:
         while not await _open(app, run):
             await self._glance()
 
-    async def answer(self, app: App, run: str) -> bool:
+    async def answer(self, app: App, run: str) -> None:
         """Show the run's open ask and answer it: the person at the terminal, or, without one, the demo itself."""
         [question] = await _open(app, run)
         self.screen.line("ask", question.question, "bold yellow")
-        self.screen.line("", "The agent waits for a person. It could wait for a week and hold nothing.")
+        self.screen.line("", "It waits for a person, for a week if need be, holding nothing.")
         answer = await self.screen.confirm(question.question)
         if answer is None:
             self.screen.line("answer", "yes, says the demo: there is no terminal to ask at")
-        await app.answer(question.id, answer is not False, by="demo")
-        return answer is not False
+        try:
+            await app.answer(question.id, answer is not False, by="demo")
+        except AlreadyResolved:
+            self.screen.line("answer", "somebody else was faster")
 
     async def next(self) -> Event:
         """The next event of the ledger, shown."""
@@ -130,8 +154,8 @@ class Stage:
     def _show(self, event: Event) -> None:
         if event.what == "asked":
             self.screen.open(event.step)
-            if event.attempt > 1:
-                self.screen.stream(f"(attempt {event.attempt}) ")
+            if sum(each.what == "asked" and each.step == event.step for each in self.events) > 1:
+                self.screen.stream("(again) ")
         elif event.what == "token":
             self.screen.stream(event.text)
         elif event.what == "published":
@@ -142,3 +166,9 @@ class Stage:
 
 async def _open(app: App, run: str) -> list[OpenPromise]:
     return [question for question in (await app.inbox()).items if question.run == run]
+
+
+async def recorded_steps(handle: Handle[Any]) -> list[str]:
+    """The names of the steps whose outcome is in the run's journal, in order and without their modules."""
+    keys = [entry.key for entry in await handle.history() if entry.kind == "step"]
+    return [key.rpartition("/")[2].rpartition("#")[0].rpartition(".")[2] for key in keys]

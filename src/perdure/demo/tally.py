@@ -77,7 +77,7 @@ def _note(step: str, outlived: int, kills: int, lost: int) -> str:
         return "once=True: at most once"
     if not outlived:
         return "after the kill" if kills == 1 else "after both kills"
-    return "recorded before the kill, not done again" if outlived == kills == 1 else f"outlived {outlived} of {kills} kills"
+    return "before the kill, and not again" if kills == 1 else f"outlived {outlived} of {kills} kills, not run again"
 
 
 def _lost(events: Sequence[Event]) -> Counter[str]:

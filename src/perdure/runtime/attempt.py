@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from perdure.core.definition import StepDefinition
+    from perdure.core.operation import Operation
 
     from .clock import Alarm, Clock
 
@@ -73,14 +74,16 @@ class Attempt:
         "_thread",
         "began",
         "facts",
+        "operation",
         "over",
     )
 
     def __init__(
-        self, facts: StepFacts, args: tuple[Any, ...], kwargs: dict[str, Any], *, clock: Clock, pool: Executor,
+        self, facts: StepFacts, operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any], *, clock: Clock, pool: Executor,
         ended: Callable[[Attempt, Any, BaseException | None], None],
     ) -> None:  # fmt: skip
         self.facts = facts
+        self.operation = operation  # as it was asked for: the execution may be dropped before the body ends
         self.began = 0
         self.over = False  # it has reported, or nobody listens any more
         self._args = args

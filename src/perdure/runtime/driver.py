@@ -136,6 +136,8 @@ class Driver:
         execution = self.execution
         assert execution is not None
         execution.replaying = False
+        if self.halting is not None:  # handed back while it was loaded
+            return
         if execution.drifts and self.worker.options.replay_at_park:
             self.block(drift_error(self, execution))
             return
@@ -251,6 +253,14 @@ class Driver:
         assert advance is not None
         if self.gone:
             return
+        try:
+            self._settle(advance, outcome)
+        except Exception as error:
+            # A fault of ours may not leave a run owned and forgotten.
+            logger.exception("run could not go on", extra=self.extra())
+            self.block(error)
+
+    def _settle(self, advance: Advance, outcome: Outcome) -> None:
         if isinstance(outcome, Conflict):
             self._conflict(advance, outcome)
         elif isinstance(outcome, Lost):
@@ -371,6 +381,8 @@ class Driver:
         self.arrivals.extendleft(reversed(self._taken))
         self._taken = []
         self.reopened[:0] = advance.reopened
+        self.steps.begins[:0] = self.starting
+        self.starting = []
         for operation_key in [entry.key for entry in advance.entries if self.open_command(entry.key)]:
             self.commands[operation_key] = None
         self.blobs[:0] = advance.blobs

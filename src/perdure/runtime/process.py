@@ -7,6 +7,7 @@ an expired lease) it passes on; notifications are hints, so whoever is told look
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import socket
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 __all__ = ["Process"]
 
 T = TypeVar("T")
+SETTLE_SECONDS = 30
+"""How long a closing process waits for a store that does not take what is left."""
+
 BEATS_PER_LOOK = 12
 """Renewals of the lease between two looks for runs that nobody may have noticed: an idle worker asks little."""
 
@@ -56,6 +60,7 @@ class Process:
         version: str,
         workflows: list[str],
         threads: bool = True,
+        observers: Observers | None = None,
     ) -> None:
         self.store = store
         self.clock = clock
@@ -66,7 +71,7 @@ class Process:
         self.workflows = workflows
         self.threads = threads  # False: no threads and no housekeeping, as tests and simulations want it
         self.loop = asyncio.get_running_loop()
-        self.observers = Observers()
+        self.observers = observers or Observers()
         self.number = 0
         self.fenced = False
         self.on_change: list[Callable[[], None]] = []  # somebody may have committed something
@@ -117,7 +122,7 @@ class Process:
             self._keeper.start()
             self._watch()
             self.look_for_dead()
-            self.beat()
+        self.beat()
 
     async def close(self) -> None:
         """Leave: what is still owned is freed, unless this process was fenced."""
@@ -125,7 +130,9 @@ class Process:
             self._keeper.stop()
         if self._watching is not None:
             self._watching.cancel()
-        await self.committer.settle()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(SETTLE_SECONDS):
+                await self.committer.settle()
         now = self.clock.now()
         try:
             await call(self.writes, lambda: self.store.leave(self.number, now))

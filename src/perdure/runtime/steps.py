@@ -111,7 +111,7 @@ class Steps:
         stub = driver.worker.stubs.get(definition.name) if driver.worker.stubs else None
         if stub is not None:
             facts.definition = dataclasses.replace(definition, fn=stub.body, is_async=True)
-        attempt = Attempt(facts, args, call.kwargs, clock=driver.worker.clock, pool=driver.worker.pool, ended=self._ended)
+        attempt = Attempt(facts, operation, args, call.kwargs, clock=driver.worker.clock, pool=driver.worker.pool, ended=self._ended)
         self.running[operation.key] = attempt
         attempt.start(driver.worker.loop, operation.context or contextvars.Context())
 
@@ -126,7 +126,8 @@ class Steps:
         if self.running.get(key) is not attempt:
             return
         del self.running[key]
-        operation = self._operation(key)
+        # A run that is being blocked has no execution any more, but what its bodies did is recorded all the same.
+        operation = self._operation(key) if self._driver.execution is not None else attempt.operation
         if operation is None or self._driver.gone:
             self._driver.wake()
             return

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import heapq
 import hmac
 import logging
 import os
@@ -83,6 +84,7 @@ class Worker:
         self._polling = False
         self._poll_again = False
         self._last_message = 0
+        self._dues: list[int] = []  # a heap of known times; the pulse finds what it does not know
         self._due_at = 0
         self._due: Alarm | None = None
         self._resting: dict[int, Driver] = {}
@@ -137,7 +139,13 @@ class Worker:
         claimed: list[Claimed] = outcome if isinstance(outcome, list) else []  # type: ignore[assignment]
         load = []
         for each in claimed:
-            driver = self.adopt(each, change)
+            try:
+                driver = self.adopt(each, change)
+            except Exception as error:
+                # A fault of ours may not leave a run claimed and forgotten.
+                logger.exception("run %s could not be taken up", each.run.id)
+                self.drivers[each.run.number].block(error)
+                continue
             if driver is not None:
                 load.append((driver, each.messages))
         if load:
@@ -245,15 +253,25 @@ class Worker:
 
     def due(self, when: int) -> None:
         """A run that nobody owns is due at this time: look then."""
+        heapq.heappush(self._dues, when)
+        self._set_due_alarm()
+
+    def _set_due_alarm(self) -> None:
         if self._due is not None:
-            if self._due_at <= when:
+            if not self._dues or self._due_at <= self._dues[0]:
                 return
             self._due.cancel()
-        self._due_at = when
-        self._due = self.clock.call_at(when, self._is_due)
+            self._due = None
+        if self._dues:
+            self._due_at = self._dues[0]
+            self._due = self.clock.call_at(self._due_at, self._is_due)
 
     def _is_due(self) -> None:
         self._due = None
+        now = self.clock.now()
+        while self._dues and self._dues[0] <= now:
+            heapq.heappop(self._dues)
+        self._set_due_alarm()
         self.take()
 
     # ── what drivers tell ───────────────────────────────────────────────────────────────────────────────────────────
