@@ -34,12 +34,14 @@ QUESTION = "How does perdure survive a crash?"
     default=CLONE,
     help="A folder of .md and .txt documents. Default: the project's own.",
 )
-@click.option("--keep", type=click.Path(file_okay=False, path_type=Path), help="A folder to keep the journal and the report in.")
+@click.option(
+    "--keep", type=click.Path(file_okay=False, path_type=Path), help="A folder to keep the journal and the report in."
+)
 def main(question: str, library: Path, keep: Path | None) -> None:
     """Research a question in a folder of documents, by an agent that is killed twice."""
     console = Console()
     screen = Screen(console)
-    screen.say("A research agent is killed in the middle of a model call, and again while it waits", "bold")
+    screen.say("A research agent is killed twice, by SIGKILL, and finishes its report once", "bold")
     try:
         with place(keep) as folder, _model(console, screen, folder) as environment:
             stage = Stage(screen, folder, MODULE, environment)

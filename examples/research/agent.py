@@ -56,14 +56,16 @@ def search(index: str, query: str, limit: int) -> list[Passage]:
 async def plan(question: str, headings: list[str]) -> list[str]:
     """Let the model choose the headings that the report is made of."""
     choice = "\n".join(f"- {heading}" for heading in headings)
-    answer = await complete("plan", f"Question: {question}\nHeadings:\n{choice}\n\nName the {SECTIONS} headings that help to answer the question, one per line.")
+    task = f"Name the {SECTIONS} headings that help to answer the question, one per line."
+    answer = await complete("plan", f"Question: {question}\nHeadings:\n{choice}\n\n{task}")
     return choose(answer.text, headings)
 
 
 @step(retry=3, timeout="120s")
-async def write(part: str, passage: Passage) -> Section:
+async def write(part: str, question: str, passage: Passage) -> Section:
     """Let the model write one section from one passage: the slow and costly step."""
-    answer = await complete(f"write {part}", f"Summarize the notes in two plain sentences.\n\nNotes:\n{passage.text}")
+    prompt = f"Notes:\n{passage.text}\n\nUsing only these notes, write a short paragraph that answers: {question}"
+    answer = await complete(f"write {part}", prompt)
     return Section(passage.heading, passage.document, answer)
 
 
@@ -73,7 +75,7 @@ def publish(path: str, question: str, sections: list[Section]) -> str:
     with Path(path).open("x", encoding="utf-8") as file:
         file.write(report(question, sections))
     ledger.enter("published", "publish", Path(path).name)
-    return path
+    return Path(path).name
 
 
 @workflow
@@ -85,7 +87,7 @@ async def research(question: str, folder: str, index: str, path: str) -> str:
     chosen = await plan(question, headings)
     found = await asyncio.gather(*(search(index, f"{heading} {question}", CHOICE) for heading in chosen))
     passages = pick(chosen, found)
-    sections = [await write(f"{number}/{len(passages)}", passage) for number, passage in enumerate(passages, 1)]
+    sections = [await write(f"{number}/{len(passages)}", question, passage) for number, passage in enumerate(passages, 1)]
     if not await ask(f"Publish the report of {len(sections)} sections?", timeout="7d", default=False):
         return "not published"
     return f"published: {await publish(path, question, sections)}"
@@ -93,7 +95,8 @@ async def research(question: str, folder: str, index: str, path: str) -> str:
 
 def choose(answer: str, headings: list[str]) -> list[str]:
     """The headings that an answer names, in its order; a small model names few, so the best found fill up."""
-    named = [match for line in answer.splitlines() for match in difflib.get_close_matches(line.strip("-* .0123456789"), headings, 1)]
+    lines = [line.strip("-* .0123456789") for line in answer.splitlines()]
+    named = [match for line in lines for match in difflib.get_close_matches(line, headings, 1)]
     return list(dict.fromkeys([*named, *headings]))[:SECTIONS]
 
 

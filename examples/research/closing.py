@@ -35,12 +35,11 @@ def show(screen: Screen, stage: Stage, tally: Tally, report: Path, keep: Path | 
 def _facts(stage: Stage, tally: Tally) -> list[str]:
     again = f"Answered twice: {', '.join(tally.twice)}." if tally.twice else "No call was answered twice."
     first, second = (*tally.spared, 0, 0)[:2]
-    went_on = [f"{seconds:.1f} s" for seconds in stage.restarts]
+    went_on = " and ".join(f"{seconds:.1f} s" for seconds in stage.restarts)
     return [
         f"The model answered {tally.calls} calls for {tally.tokens} tokens. {again}",
-        f"Not paid twice: {first + second} tokens. A start from zero would have paid for {first} again after the first kill"
-        f" and for {second} after the second.",
+        f"Not paid twice: {first + second} tokens: {first} again after the first kill, {second} again after the second.",
         f"Lost: {tally.lost} tokens of the call that the first kill cut off.",
         f"Published: {tally.published} time{'' if tally.published == 1 else 's'}.",
-        f"The new workers went on after {' and '.join(went_on)}, with starting Python and importing the agent.",
+        f"The next workers went on within {went_on}, which includes starting Python and importing the agent.",
     ]

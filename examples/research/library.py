@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import textwrap
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -11,10 +12,12 @@ from pathlib import Path
 
 __all__ = ["Passage", "build", "search"]
 
-SHORTEST = 80  # characters below which a paragraph says too little to be found
-LONGEST = 900  # characters after which a passage is cut, so that it fits a small model's prompt
+SHORTEST = 120  # characters below which a passage says too little to be found
+LONGEST = 800  # characters after which a passage is cut, so that a small model can follow it
 LEFT_OUT = frozenset({"build", "node_modules", "site-packages", "src", "tests"})
-COMMON = frozenset("a an and are as at be by can do does for from how in is it its of on or that the this to what when who why with".split())
+COMMON = frozenset(
+    "a an and are as at be by can do does for from how in is it its of on or that the this to what when who why with".split()  # noqa: SIM905 - words read better as text
+)
 
 SCHEMA = "CREATE VIRTUAL TABLE passages USING fts5(document UNINDEXED, heading, text, tokenize = 'porter unicode61')"
 SEARCH = """
@@ -25,7 +28,7 @@ ORDER BY bm25(passages, 0.0, 4.0, 1.0), rowid LIMIT ?
 
 @dataclass(frozen=True)
 class Passage:
-    """A paragraph of a document, under its heading."""
+    """What a document says under a heading, or a part of it."""
 
     document: str
     heading: str
@@ -60,20 +63,22 @@ def _documents(folder: Path) -> Iterator[Path]:
 
 
 def _passages(path: Path, folder: Path) -> Iterator[Passage]:
-    """The prose of one document: code, tables and pictures are left out."""
-    text = re.sub(r"^(```|~~~).*?^\1[^\n]*$", "", path.read_text(encoding="utf-8", errors="replace"), flags=re.DOTALL | re.MULTILINE)
-    document, heading = path.relative_to(folder).as_posix(), path.stem
-    for block in re.split(r"\n\s*\n|\n(?=#|[-*] |\d+\. )", text):
-        if title := re.match(r"#+\s+(.+)", block):
-            heading = _plain(title[1])
-            block = block[title.end() :]
-        prose = _plain(block)
-        if len(prose) >= SHORTEST and not prose.startswith(("|", "<", "!")):
-            yield Passage(document, heading, prose if len(prose) <= LONGEST else prose[:LONGEST].rsplit(" ", 1)[0] + " ...")
+    """The prose of one document, heading by heading: code, tables and pictures are left out."""
+    text = re.sub(
+        r"^(```|~~~).*?^\1[^\n]*$", "", path.read_text(encoding="utf-8", errors="replace"), flags=re.DOTALL | re.MULTILINE
+    )
+    for part in re.split(r"^(?=#+ )", text, flags=re.MULTILINE):
+        title = re.match(r"#+ +(.+)", part)
+        heading = _plain(title[1]) if title else path.stem
+        blocks = (_plain(block) for block in re.split(r"\n\s*\n|\n(?=[-*] |\d+\. )", part[title.end() if title else 0 :]))
+        prose = " ".join(block for block in blocks if block and not block.startswith(("|", "<", "!")))
+        for piece in textwrap.wrap(prose, LONGEST, break_long_words=False, break_on_hyphens=False):
+            if len(piece) >= SHORTEST:
+                yield Passage(path.relative_to(folder).as_posix(), heading, piece)
 
 
 def _plain(markdown: str) -> str:
     """Markdown without its marks."""
     text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", markdown)
     text = re.sub(r"^\s*(?:[-*]|\d+\.)\s+", "", text)
-    return " ".join(re.sub(r"[*`_]{1,3}(?=\S)|(?<=\S)[*`_]{1,3}", "", text).split())
+    return " ".join(re.sub(r"[*`]+|(?<!\w)_+|_+(?!\w)", "", text).split())

@@ -21,7 +21,7 @@ from .local_model import TINY
 __all__ = ["Answer", "complete", "environment_has_model"]
 
 SAMPLING: dict[str, dict[str, Any]] = {
-    TINY: {"temperature": 0.2, "frequency_penalty": 0.4, "seed": 7, "max_tokens": 80},  # else it goes round in circles
+    TINY: {"temperature": 0.2, "frequency_penalty": 0.4, "seed": 7, "max_tokens": 90},  # else it goes round in circles
 }
 DEFAULT_MODEL = "gpt-4o-mini"
 

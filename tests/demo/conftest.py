@@ -38,7 +38,7 @@ class FakeModel(ThreadingHTTPServer):
 class _Call(BaseHTTPRequestHandler):
     server: FakeModel
 
-    def do_POST(self) -> None:  # noqa: N802 (the name that http.server looks for)
+    def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         prompt = request["messages"][-1]["content"]
         self.server.begun.append(prompt)
@@ -61,7 +61,14 @@ class _Call(BaseHTTPRequestHandler):
         """Say nothing."""
 
     def _chunk(self, choices: list[dict[str, Any]], usage: dict[str, int] | None) -> None:
-        chunk = {"id": "1", "object": "chat.completion.chunk", "created": 0, "model": "by-rote", "choices": choices, "usage": usage}
+        chunk = {
+            "id": "1",
+            "object": "chat.completion.chunk",
+            "created": 0,
+            "model": "by-rote",
+            "choices": choices,
+            "usage": usage,
+        }
         self.wfile.write(f"data: {json.dumps(chunk)}\n\n".encode())
         self.wfile.flush()
 

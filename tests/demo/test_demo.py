@@ -61,7 +61,11 @@ def test_a_folder_that_holds_a_demo_is_left_alone(played: tuple[str, evidence.Ev
     _, _, folder = played
     before = (folder / "ledger.jsonl").read_bytes()
     again = subprocess.run(
-        [sys.executable, "-m", "perdure", "demo", "--keep", str(folder)], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-m", "perdure", "demo", "--keep", str(folder)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert again.returncode == 1
     assert "holds a demo already" in again.stdout

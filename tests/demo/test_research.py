@@ -26,7 +26,7 @@ def documents(tmp_path: Path) -> Path:
     folder = tmp_path / "documents"
     folder.mkdir()
     for number, noun in enumerate(["journal", "claim", "timer", "promise", "signal"]):
-        text = f"The {noun} lets perdure survive a crash: it is durable before any later code of the run can see it, in case {number}."
+        text = f"The {noun} lets perdure survive a crash: it is durable before any later code of the run can see it, and whoever lost the run cannot add to it afterwards, in case {number}."
         (folder / f"{noun}.md").write_text(f"# The {noun}\n\n{text}\n\n```python\nnot prose, {noun}\n```\n", encoding="utf-8")
     return folder
 

@@ -28,7 +28,7 @@ async def play(stage: Stage) -> Tally:
         try:
             stage.start_worker()
             await _until_half_way(stage)
-            stage.kill_worker(f"{KILL_AFTER} words into the model's answer")
+            stage.kill_worker(f"{KILL_AFTER} words into an answer")
             await stage.show_journal(handle)
             stage.start_worker()
             await stage.until_asked(app, RUN)

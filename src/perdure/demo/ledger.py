@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-__all__ = ["FOLDER", "Event", "enter", "file_of", "follow", "folder"]
+__all__ = ["FOLDER", "Event", "enter", "file_of", "folder", "follow"]
 
 FOLDER = "PERDURE_DEMO_FOLDER"
 """The environment variable that tells a worker where its demo keeps the files."""

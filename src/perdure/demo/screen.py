@@ -20,7 +20,7 @@ from rich.text import Text
 __all__ = ["Screen"]
 
 READING = 1.2  # seconds
-GUTTER = 18  # columns before the text of a line: seconds and label
+GUTTER = 19  # columns before the text of a line: seconds and label
 
 
 class Screen:
@@ -49,7 +49,7 @@ class Screen:
         """Begin a line whose words are still to come."""
         self._close()
         gutter = Text(f"{time.monotonic() - self._began:5.1f}s  ", "dim")
-        gutter.append(f"{label:<{GUTTER - 8}} ", style)
+        gutter.append(f"{label:<{GUTTER - 9}} ", style)
         self._console.print(gutter, end="", highlight=False, soft_wrap=True)
         self._column = GUTTER
 
@@ -117,9 +117,13 @@ async def _typed() -> str:
     loop = asyncio.get_running_loop()
     line: asyncio.Future[str] = loop.create_future()
 
+    def arrived(text: str) -> None:
+        if not line.done():
+            line.set_result(text)
+
     def read() -> None:
         text = sys.stdin.readline() or "no"
-        loop.call_soon_threadsafe(lambda: line.done() or line.set_result(text))
+        loop.call_soon_threadsafe(arrived, text)
 
     threading.Thread(target=read, daemon=True).start()
     return await line

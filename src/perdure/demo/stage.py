@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import signal
 import sys
 import tempfile
@@ -56,6 +57,7 @@ def perform(story: Coroutine[Any, Any, T]) -> T:
     for name in ("SIGTERM", "SIGHUP"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.default_int_handler)
+    logging.getLogger("perdure").setLevel(logging.ERROR)  # that a worker died is the story, not a warning
     return asyncio.run(story)
 
 
@@ -67,15 +69,15 @@ class Stage:
         self.screen = screen
         self.events: list[Event] = []
         self.kills: list[float] = []
-        self.restarts: list[float] = []  # for each kill, the seconds from the new process to its first act
+        self.restarts: list[float] = []  # for each kill, the seconds in which the next worker went on
         self._folder, self._module, self._environment = folder, module, environment
         self._news = follow(file_of(folder))
         self._worker: Worker | None = None
-        self._started = 0.0
+        self._ready = 0.0  # since when the worker could go on: it is started, and its ask is answered
 
     def start_worker(self) -> None:
         """Start the worker, the first one or the next."""
-        self._started = time.time()
+        self._ready = time.time()
         self._worker = Worker(self._module, self.url, self._folder, self._environment)
         self.screen.line("worker", f"process {self._worker.process} {'started again' if self.kills else 'started'}")
 
@@ -83,6 +85,8 @@ class Stage:
         """Kill the worker, and say `when`."""
         assert self._worker is not None
         end = self._worker.kill()
+        while self._hear():  # what it managed to say
+            pass
         self.kills.append(time.time())
         how = "TerminateProcess" if sys.platform == "win32" else "SIGKILL"
         self.screen.line("KILLED", f"process {self._worker.process} by {how} ({end}), {when}", "bold red")
@@ -105,7 +109,7 @@ class Stage:
         try:
             while not waited.done():
                 await self._glance()
-            while await self._glance():
+            while self._hear():
                 pass
         finally:
             waited.cancel()
@@ -120,10 +124,11 @@ class Stage:
         """Show the run's open ask and answer it: the person at the terminal, or, without one, the demo itself."""
         [question] = await _open(app, run)
         self.screen.line("ask", question.question, "bold yellow")
-        self.screen.line("", "It waits for a person, for a week if need be, holding nothing.")
+        self.screen.line("", "It can wait for a person for a week, and holds nothing.")
         answer = await self.screen.confirm(question.question)
         if answer is None:
             self.screen.line("answer", "yes, says the demo: there is no terminal to ask at")
+        self._ready = time.time()
         try:
             await app.answer(question.id, answer is not False, by="demo")
         except AlreadyResolved:
@@ -138,17 +143,22 @@ class Stage:
         return event
 
     async def _glance(self) -> Event | None:
-        """Show what is new, if anything is."""
-        event = next(self._news)
+        """Show what is new; without anything new, look after the worker and wait a little."""
+        event = self._hear()
         if event is None:
             if self._worker is not None:
                 self._worker.check()
             await asyncio.sleep(LOOK)
-            return None
-        self.events.append(event)
-        if len(self.restarts) < len(self.kills) and event.at > self._started > self.kills[-1]:
-            self.restarts.append(event.at - self._started)
-        self._show(event)
+        return event
+
+    def _hear(self) -> Event | None:
+        """Show what is new, if anything is."""
+        event = next(self._news)
+        if event is not None:
+            self.events.append(event)
+            if len(self.restarts) < len(self.kills) and self._ready > self.kills[-1]:
+                self.restarts.append(event.at - self._ready)
+            self._show(event)
         return event
 
     def _show(self, event: Event) -> None:

@@ -170,7 +170,7 @@ class _Composition:
                 self._take(arrival)
         timer = driver.execution.next_timer() if driver.execution is not None else None
         deadline = timer.deadline if timer is not None else 0
-        run_deadline = self._run_deadline()
+        run_deadline = driver.agenda.run_end()
         if run_deadline and run_deadline[0] <= self.now and (not deadline or run_deadline[0] <= deadline):
             self._arrivals_until(run_deadline[0])
             self._expired(*run_deadline)
@@ -238,18 +238,6 @@ class _Composition:
             note = Note(attempt=operation.attempts + 1, digest=operation.digest, worker=worker.number, claim=self.driver.claim)
             self._add(Entry(0, Kind.BEGUN, key, 0, None, False, note), self.now, None)
             self.driver.starting.append(key)
-
-    def _run_deadline(self) -> tuple[int, str] | None:
-        """When the run as a whole is over, and why."""
-        driver = self.driver
-        if driver.grace_at:
-            return driver.grace_at, "grace"
-        moments = []
-        if driver.row.deadline_at:
-            moments.append((driver.row.deadline_at, "deadline"))
-        if moment := driver.times_out_at():
-            moments.append((moment, "timeout"))
-        return min(moments, default=None)
 
     def _expired(self, when: int, why: str) -> None:
         self._add(Entry(0, Kind.EXPIRED, "", 0, None, False, Note(name=why, deadline=when)), when, None)

@@ -28,6 +28,7 @@ from perdure.core.payload import pack, unpack
 from perdure.stores.base import Advance, Cancel, Conflict, Lost, Park
 from perdure.stores.rows import InboxKind
 
+from .agenda import Agenda
 from .blockage import blocking, stuck_error
 from .compose import compose
 from .mailroom import arrival_of
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from perdure.stores.rows import Message, PublishedRow, RunRow
 
     from .arrival import Arrival
-    from .clock import Alarm
     from .worker import Worker
 
 __all__ = ["Driver"]
@@ -74,6 +74,7 @@ class Driver:
         )
         self.execution: Execution | None = None
         self.steps = Steps(self)
+        self.agenda = Agenda(self)
         self.sequence = row.sequence
         self.time = 0  # of the last entry, µs
         self.suspect = row.crashes > 0
@@ -87,7 +88,6 @@ class Driver:
         self.reopened: list[tuple[str, str]] = []
         self.seen = row.inbox  # the inbox counter up to the messages that came in
         self.last_message = 0
-        self.grace_at = 0
         self.ending = ""
         self.halting: Park | None = None
         self.unfed: list[Entry] = []
@@ -99,15 +99,11 @@ class Driver:
         self.asked_for_messages = 0  # the inbox counter that they will bring
         self.had_children = False
         self._early: list[tuple[Message, bytes | None]] = []  # came while the journal was loaded
-        self.idle_since = 0
         self.journal: list[Entry] | None = [] if worker.options.replay_every_await else None
         self._busy: Advance | None = None
         self._fed_values: list[bytes | None] = []
         self._taken: list[Arrival] = []
         self._scheduled = False
-        self._alarm: Alarm | None = None
-        self._alarm_at = 0
-        self._active_since = worker.clock.now()
 
     def now(self) -> int:
         """The time, never below the last entry's."""
@@ -116,7 +112,7 @@ class Driver:
     @property
     def quiet(self) -> bool:
         """Whether the run rests."""
-        return bool(self.idle_since) and self._busy is None and not self._scheduled and not self.arrivals
+        return bool(self.agenda.resting_since) and self._busy is None and not self._scheduled and not self.arrivals
 
     # ── loading ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -244,7 +240,7 @@ class Driver:
         if advance is None:
             self._rest()
             return
-        self.active_again()
+        self.agenda.stir()
         self._busy = advance
         self.worker.committer.submit(advance, self._committed)
 
@@ -329,8 +325,8 @@ class Driver:
     def note_ending(self, entry: Entry) -> None:
         """The grace for unwinding runs from the entry that ended the run."""
         if entry.kind == Kind.CANCEL or (entry.kind == Kind.EXPIRED and entry.note is not None and entry.note.name != "grace"):
-            if not self.grace_at:
-                self.grace_at = entry.time + self.worker.options.cancel_grace
+            if not self.agenda.grace_ends:
+                self.agenda.grace_ends = entry.time + self.worker.options.cancel_grace
                 self.ending = "cancel" if entry.kind == Kind.CANCEL else "expiry"
 
     def _collect(self, *, recovered: bool = False) -> None:
@@ -422,23 +418,22 @@ class Driver:
         execution = self.execution
         assert execution is not None
         if self.steps.running or self.waiting_for_messages:
-            self._set_alarm(self.next_wake())
+            self.agenda.set_alarm()
             return
         if execution.stuck and not self.steps.retries:
             # Waiting for a thread that the code started is not waiting for nothing: it is a refused call.
             self.block(execution.loop.thread or stuck_error(self.id, execution))
             return
-        self._account()
-        self._set_alarm(self.next_wake())
-        if not self.idle_since:
-            self.idle_since = self.worker.clock.now()
+        rests_anew = self.agenda.rest()
+        self.agenda.set_alarm()
+        if rests_anew:
             self.worker.idle(self)
 
     def park(self, *, evict: bool) -> None:
         """Show that the run waits; with `evict`, let go of it too. Does nothing unless it rests."""
-        if not self.idle_since or self._busy is not None or self._scheduled or self.gone or self.halting is not None:
+        if not self.agenda.resting_since or self._busy is not None or self._scheduled or self.gone or self.halting is not None:
             return
-        wake_at = self.next_wake() or None
+        wake_at = self.agenda.next_wake() or None
         if evict:
             self._let_go(Park(status="waiting", wake_at=wake_at))
         elif self.status != "waiting":
@@ -449,15 +444,15 @@ class Driver:
     def hand_back(self) -> None:
         """The worker drains: let attempts end, then leave the run to others."""
         if self.halting is None:
-            resting = bool(self.idle_since)
+            resting = bool(self.agenda.resting_since)
             self.halting = (
-                Park(status="waiting", wake_at=self.next_wake() or None) if resting else Park(status="queued", wake_at=0)
+                Park(status="waiting", wake_at=self.agenda.next_wake() or None) if resting else Park(status="queued", wake_at=0)
             )
             self.wake()
 
     def _let_go(self, park: Park) -> None:
         park.inbox = self.seen
-        self._account()
+        self.agenda.account()
         park.active = self.row.active
         advance = self._bare_advance()
         advance.park = park
@@ -467,53 +462,6 @@ class Driver:
     def _bare_advance(self) -> Advance:
         self._fed_values, self._taken = [], []
         return Advance(run=self.number, claim=self.claim, sequence=self.sequence, at=self.now())
-
-    def next_wake(self) -> int:
-        """When something of this run is due next, µs; 0 for never."""
-        moments = list(self.steps.retries.values())
-        if self.execution is not None:
-            timer = self.execution.next_timer()
-            if timer is not None:
-                moments.append(timer.deadline)
-        if self.grace_at:
-            moments.append(self.grace_at)
-        else:
-            if self.row.deadline_at:
-                moments.append(self.row.deadline_at)
-            if moment := self.times_out_at():
-                moments.append(moment)
-        return min(moments, default=0)
-
-    def times_out_at(self) -> int:
-        """When the run's own `timeout` is reached if nothing parks it before; 0 for never. It stands still while the run rests."""
-        if not self.definition.timeout or self.idle_since:
-            return 0
-        return self._active_since + self.definition.timeout - self.row.active
-
-    def _account(self) -> None:
-        """Add the time since the run last rested to the time for which its `timeout` counts."""
-        now = self.worker.clock.now()
-        if not self.idle_since:
-            self.row.active += max(0, now - self._active_since)
-        self._active_since = now
-
-    def active_again(self) -> None:
-        """Something happens after a rest: the run's own clock goes on."""
-        if self.idle_since:
-            self.idle_since = 0
-            self._active_since = self.worker.clock.now()
-
-    def _set_alarm(self, when: int) -> None:
-        if when == self._alarm_at:
-            return
-        if self._alarm is not None:
-            self._alarm.cancel()
-        self._alarm_at = when
-        self._alarm = self.worker.clock.call_at(when, self._ring) if when else None
-
-    def _ring(self) -> None:
-        self._alarm_at, self._alarm = 0, None
-        self.wake()
 
     def composed(self, data: list[bytes | None], taken: list[Arrival]) -> None:
         """Keep what belongs to the advance that goes under way: the unpacked values of its entries, and where they came from."""
@@ -526,8 +474,7 @@ class Driver:
         """Forget the run: it ended, was parked, or belongs to somebody else now."""
         self.gone = True
         self.steps.drop_all()
-        if self._alarm is not None:
-            self._alarm.cancel()
+        self.agenda.cancel_alarm()
         if self.execution is not None:
             self.forget(self.execution)
             self.execution = None

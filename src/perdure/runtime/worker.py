@@ -354,7 +354,7 @@ class Worker:
         now = self.clock.now()
         crowded = len(self.drivers) > self.options.residents * 3 // 4
         for number, driver in list(self._resting.items()):
-            rested = now - driver.idle_since if driver.idle_since and not driver.gone else -1
+            rested = now - driver.agenda.resting_since if driver.agenda.resting_since and not driver.gone else -1
             if rested < 0:
                 del self._resting[number]
             elif (rested >= self.options.residency or crowded) and driver.row.workflow not in self.unevictable:
