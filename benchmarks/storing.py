@@ -6,7 +6,8 @@ import time
 import msgspec
 
 from perdure import App
-from perdure.core.execution import Execution, RunFacts
+from perdure.core.execution import Execution
+from perdure.core.facts import RunFacts
 from perdure.core.payload import unpack
 
 from .measuring import Meter, commit_times, committer_of, empty_size, head, in_ms, percentile, stored_facts, warm_up

@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from perdure import PerdureError
 from perdure.demo.screen import Screen
 from perdure.demo.stage import Stage, WorkerDied, perform, place
 
@@ -48,7 +49,7 @@ def main(question: str, library: Path, keep: Path | None) -> None:
             report = folder / "report.md"
             tally = perform(play(stage, question, library.resolve(), report))
             closing.show(screen, stage, tally, report, keep)
-    except (FileExistsError, ModelMissing, WorkerDied) as problem:
+    except (FileExistsError, ModelMissing, PerdureError, WorkerDied) as problem:
         screen.say(f"The demo stopped: {problem}", "red")
         sys.exit(1)
 

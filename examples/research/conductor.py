@@ -29,6 +29,7 @@ async def play(stage: Stage, question: str, library: Path, report: Path) -> Tall
         index = report.with_name("library.db")
         handle = await app.start(research(question, str(library), str(index), str(report)), id=RUN)
         screen.line("run", f"{RUN}: {question}")
+        stage.watch(handle)
         try:
             stage.start_worker()
             await _until_half_way(stage)

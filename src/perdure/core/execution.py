@@ -48,7 +48,7 @@ class Execution:
     ) -> None:
         self.definition = definition
         self.facts = facts
-        self.loop = RunLoop(on_foreign=on_foreign)
+        self.loop = RunLoop(on_foreign=on_foreign)  # type: ignore[abstract]  # its refusals are set by a loop over their names
         self.loop.execution = self
         self.loop.armed = self._timer_armed  # type: ignore[method-assign]
         self.loop.abandon_timer = self._timer_abandoned

@@ -24,13 +24,15 @@ import sys
 import threading
 from asyncio import events, futures
 from collections import deque
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVarTuple, Unpack
 
 from .errors import Refused, Spinning
 from .scope import Scope
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine
+
+Ts = TypeVarTuple("Ts")
 
 __all__ = ["RunFuture", "RunLoop", "RunTask", "Timer"]
 
@@ -215,10 +217,14 @@ class RunLoop(asyncio.AbstractEventLoop):
             heapq.heapify(self._heap)
         self._ready.append(timer)
 
-    def call_at(self, when: float, callback: Any, *args: Any, context: contextvars.Context | None = None) -> Timer:
+    def call_at(
+        self, when: float, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts], context: contextvars.Context | None = None
+    ) -> Timer:
         return self.set_timer(round(when * 1_000_000), _origin(callback), callback, *args, context=context)
 
-    def call_later(self, delay: float, callback: Any, *args: Any, context: contextvars.Context | None = None) -> Timer:
+    def call_later(
+        self, delay: float, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts], context: contextvars.Context | None = None
+    ) -> Timer:
         return self.set_timer(self.now + round(delay * 1_000_000), _origin(callback), callback, *args, context=context)
 
     def set_timer(
@@ -253,13 +259,17 @@ class RunLoop(asyncio.AbstractEventLoop):
     def time(self) -> float:
         return self.now / 1_000_000
 
-    def call_soon(self, callback: Any, *args: Any, context: contextvars.Context | None = None) -> asyncio.Handle:
+    def call_soon(
+        self, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts], context: contextvars.Context | None = None
+    ) -> asyncio.Handle:
         handle = asyncio.Handle(callback, args, self, context)
         if not self.dead:
             self._ready.append(handle)
         return handle
 
-    def call_soon_threadsafe(self, callback: Any, *args: Any, context: contextvars.Context | None = None) -> asyncio.Handle:
+    def call_soon_threadsafe(
+        self, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts], context: contextvars.Context | None = None
+    ) -> asyncio.Handle:
         if self._driving and threading.get_ident() == self._thread:
             return self.call_soon(callback, *args, context=context)
         error = self._refusal("call_soon_threadsafe from another thread")
@@ -273,6 +283,7 @@ class RunLoop(asyncio.AbstractEventLoop):
     def create_task(
         self, coro: Any, *, name: str | None = None, context: contextvars.Context | None = None, **options: Any
     ) -> RunTask:
+        options.pop("eager_start", None)  # since 3.14; a run begins all its tasks later, on every Python
         if options:
             self.refuse(f"create_task({', '.join(options)})")
         parent = self.scope()
@@ -349,22 +360,34 @@ class RunLoop(asyncio.AbstractEventLoop):
 
     def _generator_dropped(self, generator: AsyncGenerator[Any, Any]) -> None:
         """A generator lost its last reference: close it now, at a fixed point. One met by the collector is kept."""
-        if self._driving and not self.dead:
+        if self.dead:
+            # Closing its reader did not reach into it (before 3.13), and its frame goes now, without unwinding: but what it
+            # awaits would unwind in the middle of that, and complain if it awaits again.
+            if not _unwind(getattr(generator, "ag_await", None)):
+                _KEPT.append(generator)
+        elif self._driving:
             self.create_task(generator.aclose())
-        elif not self.dead:
+        else:
             self._generators.append(generator)
 
 
-_KEPT: list[RunTask] = []
-"""Tasks whose coroutines could not be closed: kept, so that the collector never reports them."""
+_KEPT: list[Any] = []
+"""Tasks and generators that could not be closed: kept, so that nobody ever reports them."""
 
 
 def _close(task: RunTask) -> bool:
     task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001 - dropping it pending is the point
-    coro: Any = task.get_coro()
+    return _unwind(task.get_coro())
+
+
+def _unwind(coro: Any) -> bool:
+    """Close a coroutine, or whatever else can be awaited; false if it resists."""
+    close = getattr(coro, "close", None)
+    if close is None:
+        return True
     for _ in range(4):
         try:
-            coro.close()
+            close()
         except RuntimeError:  # it awaited while it unwound
             continue
         except BaseException:  # noqa: BLE001 - a finally block of dropped code failed: nobody is there to be told
@@ -379,7 +402,9 @@ def _close_generator(generator: AsyncGenerator[Any, Any]) -> None:
         closing.send(None)
     except BaseException:  # noqa: BLE001 - as above; StopIteration is the good end
         return
-    closing.close()
+    _unwind(closing)
+    if generator.ag_frame is not None:
+        _KEPT.append(generator)
 
 
 def _refused(call: str) -> Refused:

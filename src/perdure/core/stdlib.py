@@ -132,6 +132,18 @@ def _dispatch_as_completed(original: Callable[..., Any]) -> Callable[..., Any]:
     return as_completed
 
 
+def _dispatch_eager_task_factory(original: Callable[..., Any]) -> Callable[..., Any]:
+    custom_task_constructor = None  # the original's closure has it, so this one must have it too
+
+    def eager_task_factory(loop, coro, **options):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN003, ANN202
+        if _perdure_is_run(loop):  # type: ignore[name-defined]  # noqa: F821
+            return loop.create_task(coro, **options)
+        _ = custom_task_constructor
+        return _perdure_original_eager_task_factory(loop, coro, **options)  # type: ignore[name-defined]  # noqa: F821
+
+    return eager_task_factory
+
+
 def _dispatch_wrap_future(original: Callable[..., Any]) -> Callable[..., Any]:
     def wrap_future(future, *, loop=None):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
         _perdure_check(future)  # type: ignore[name-defined]  # noqa: F821 - a global of asyncio.futures, see install()
@@ -146,6 +158,10 @@ def _dispatch_start(original: Callable[..., Any]) -> Callable[..., Any]:
         return _perdure_original_start(self)  # type: ignore[name-defined]  # noqa: F821
 
     return start
+
+
+def _is_run(loop: Any) -> bool:
+    return type(loop) is RunLoop
 
 
 def _on_run() -> bool:
@@ -182,6 +198,8 @@ def install() -> None:
         return
     _replace(tasks, names, "wait_for", _dispatch_wait_for, on_run=_on_run, wait_for=_wait_for)
     _replace(tasks, names, "as_completed", _dispatch_as_completed, as_completed=_Completed)
+    if "eager_task_factory" in names:  # since 3.12; a run begins all its tasks later, as 3.11 does
+        _replace(tasks, names, "eager_task_factory", _dispatch_eager_task_factory, is_run=_is_run)
     _replace(futures, vars(futures), "wrap_future", _dispatch_wrap_future, check=_refuse_foreign)
     threading = sys.modules["threading"]  # asyncio has it; only whether one is started is of interest here
     _replace(threading.Thread, vars(threading), "start", _dispatch_start, note=_note_thread)

@@ -25,6 +25,7 @@ async def play(stage: Stage) -> Tally:
     async with App(stage.url, worker=False) as app:
         handle = await app.start(research(QUESTION), id=RUN)
         screen.line("run", f"{RUN}: {QUESTION}")
+        stage.watch(handle)
         try:
             stage.start_worker()
             await _until_half_way(stage)

@@ -83,6 +83,7 @@ class Screen:
         for row in rows:
             table.add_row(*(Text(cell) for cell in row))
         self._console.print(table)
+        self._console.print()
 
     async def pause(self) -> None:
         """Leave the person at a terminal a moment to read."""

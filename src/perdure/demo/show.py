@@ -6,6 +6,8 @@ from pathlib import Path
 
 from rich.console import Console
 
+from perdure import PerdureError
+
 from .conductor import MODULE, RUN, play
 from .screen import Screen
 from .stage import Stage, WorkerDied, look_into, perform, place
@@ -25,7 +27,7 @@ def run_demo(console: Console, *, keep: Path | None = None) -> int:
             tally = perform(play(stage))
             _close(screen, stage, tally)
             _what_next(screen, keep)
-    except (FileExistsError, WorkerDied) as problem:
+    except (FileExistsError, PerdureError, WorkerDied) as problem:
         screen.say(f"The demo stopped: {problem}", "red")
         return 1
     return 0

@@ -73,7 +73,12 @@ class Stage:
         self._folder, self._module, self._environment = folder, module, environment
         self._news = follow(file_of(folder))
         self._worker: Worker | None = None
+        self._over: asyncio.Future[Any] | None = None
         self._ready = 0.0  # since when the worker could go on: it is started, and its ask is answered
+
+    def watch(self, handle: Handle[Any]) -> None:
+        """Look out for an end of the run that is not in the script."""
+        self._over = asyncio.ensure_future(handle.result())
 
     def start_worker(self) -> None:
         """Start the worker, the first one or the next."""
@@ -99,7 +104,9 @@ class Stage:
         await self.screen.pause()
 
     def stop_worker(self) -> None:
-        """Let the last worker go."""
+        """Let the last worker go, and look out for nothing more."""
+        if self._over is not None:
+            self._over.cancel()
         if self._worker is not None:
             self._worker.stop()
 
@@ -118,6 +125,7 @@ class Stage:
     async def until_asked(self, app: App, run: str) -> None:
         """Wait until the run asks a person."""
         while not await _open(app, run):
+            self._must_go_on()
             await self._glance()
 
     async def answer(self, app: App, run: str) -> None:
@@ -138,9 +146,15 @@ class Stage:
         """The next event of the ledger, shown."""
         patience = time.monotonic() + PATIENCE
         while (event := await self._glance()) is None:
+            self._must_go_on()
             if time.monotonic() > patience:
                 raise WorkerDied(f"no news for {PATIENCE:.0f} s; see {self._folder / 'worker.log'}")
         return event
+
+    def _must_go_on(self) -> None:
+        """Raise what ended the run, if it has ended too early."""
+        if self._over is not None and self._over.done():
+            raise WorkerDied(f"the run ended too early, with {self._over.result()!r}")
 
     async def _glance(self) -> Event | None:
         """Show what is new; without anything new, look after the worker and wait a little."""

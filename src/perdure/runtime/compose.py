@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from perdure.core.codec import encode_error
 from perdure.core.entry import Entry, Kind, Note
+from perdure.core.errors import RunCancelled
 from perdure.core.payload import pack
 from perdure.stores.base import Advance, End, Send
 from perdure.stores.rows import InboxKind, Message, PromiseRow
@@ -29,12 +30,22 @@ if TYPE_CHECKING:
     from .arrival import Arrival
     from .driver import Driver
 
-__all__ = ["compose"]
+__all__ = ["compose", "compose_cancelled"]
 
 
 def compose(driver: Driver) -> Advance | None:
     """The next advance of a run, or None if nothing is pending."""
     return _Composition(driver).result()
+
+
+def compose_cancelled(driver: Driver, request: Arrival) -> Advance:
+    """The end of a run that is cancelled without its code being asked."""
+    composition = _Composition(driver)
+    composition.take(request)
+    data, _ = pack(encode_error(RunCancelled("the run was cancelled", run=driver.id)), cap=1 << 62, where="")
+    composition.advance.end = End(status="cancelled", value=data, failed=True, at=composition.now, active=driver.row.active)
+    driver.composed(composition.data, composition.taken)
+    return composition.advance
 
 
 class _Composition:
@@ -167,7 +178,7 @@ class _Composition:
             first = [arrival for arrival in driver.arrivals if arrival.first]
             for arrival in first:
                 driver.arrivals.remove(arrival)
-                self._take(arrival)
+                self.take(arrival)
         timer = driver.execution.next_timer() if driver.execution is not None else None
         deadline = timer.deadline if timer is not None else 0
         run_deadline = driver.agenda.run_end()
@@ -188,11 +199,12 @@ class _Composition:
             if arrival.consumed:
                 kept.append(arrival)
             else:
-                self._take(arrival)
+                self.take(arrival)
         self.driver.arrivals.clear()
         self.driver.arrivals.extend(kept)
 
-    def _take(self, arrival: Arrival) -> None:
+    def take(self, arrival: Arrival) -> None:
+        """Let an arrival be the next entry."""
         self._add(arrival.entry, arrival.at, arrival.data)
         self.taken.append(arrival)
         if arrival.blobs:
@@ -203,7 +215,7 @@ class _Composition:
     def _arrivals_until(self, deadline: int) -> int:
         arrivals, count = self.driver.arrivals, 0
         while arrivals and (not deadline or arrivals[0].at < deadline):
-            self._take(arrivals.popleft())
+            self.take(arrivals.popleft())
             count += 1
         return count
 

@@ -30,7 +30,7 @@ from perdure.stores.rows import InboxKind
 
 from .agenda import Agenda
 from .blockage import blocking, stuck_error
-from .compose import compose
+from .compose import compose, compose_cancelled
 from .mailroom import arrival_of
 from .outgoing import conflict_error
 from .replay import drift_error, new_execution, rebuild, replay
@@ -412,7 +412,7 @@ class Driver:
 
     def _rest(self) -> None:
         if self.halting is not None:
-            if not self.steps.running:
+            if not self.steps.running and not self._end_blocked(self.halting):
                 self._let_go(self.halting)
             return
         execution = self.execution
@@ -428,6 +428,15 @@ class Driver:
         self.agenda.set_alarm()
         if rests_anew:
             self.worker.idle(self)
+
+    def _end_blocked(self, park: Park) -> bool:
+        """A blocked run whose cancellation is requested ends: its code cannot unwind."""
+        request = next((each for each in self.arrivals if each.entry.kind == Kind.CANCEL), None)
+        if park.status != "blocked" or request is None:
+            return False
+        self._busy = compose_cancelled(self, request)
+        self.worker.committer.submit(self._busy, self._committed)
+        return True
 
     def park(self, *, evict: bool) -> None:
         """Show that the run waits; with `evict`, let go of it too. Does nothing unless it rests."""

@@ -212,8 +212,8 @@ class Process:
         for worker in pulse.expired:
             self.take_over(worker, proven=False)
         if pulse.next_due is not None:
-            for told in self.on_due:
-                told(pulse.next_due)
+            for tell_due in self.on_due:
+                tell_due(pulse.next_due)
         if self._beats % BEATS_PER_LOOK == 0:
             for look in self.on_pulse:
                 look()

@@ -38,7 +38,7 @@ class Steps:
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self.running: dict[str, Attempt] = {}
+        self.running: dict[str, Attempt | _Probing] = {}
         self.retries: dict[str, int] = {}  # key: when the next attempt starts
         self.held: list[str] = []  # asked for, to start when earlier commands are committed
         self.begins: list[str] = []  # to be journaled as begun before they start
@@ -208,7 +208,7 @@ class Steps:
         if operation is None or operation.begun is None:
             return
         call, begun = operation.request, operation.begun
-        self.running[key] = probing = _Probing()  # type: ignore[assignment]
+        self.running[key] = probing = _Probing()
         answer: Any = None
         try:
             args = call.args if call.bound is None else (call.bound, *call.args)

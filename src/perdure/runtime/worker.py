@@ -178,7 +178,7 @@ class Worker:
 
         def read() -> list[Any]:
             journals = store.journals([driver.number for driver, _ in drivers])
-            loaded = []
+            loaded: list[Any] = []
             for driver, messages in drivers:
                 try:
                     entries = process.unpacked(journals.get(driver.number, []))
