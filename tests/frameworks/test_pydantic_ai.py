@@ -52,7 +52,7 @@ async def reporter_model(messages, info):
 
 
 def reporter(look_up):
-    agent = Agent(FunctionModel(reporter_model), output_type=Report, output_retries=2)
+    agent = Agent(FunctionModel(reporter_model), output_type=Report, retries=2)
 
     @agent.tool_plain
     async def weather(city: str) -> str:

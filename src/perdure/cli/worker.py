@@ -18,6 +18,7 @@ from perdure.app import App
 from perdure.core.duration import microseconds, show
 from perdure.core.errors import PerdureError
 from perdure.location import DEFAULT_URL
+from perdure.runtime.worker import Worker
 
 from .arguments import Length
 from .commands import FAILED, INTERRUPTED
@@ -71,7 +72,7 @@ class _Hosted:
         self._target = target
         self._url = url
         self._drain = drain
-        self._app: App | None = None
+        self._worker: Worker | None = None
         self._signals = 0
         self._stop = asyncio.Event()
         self._code = 0
@@ -79,7 +80,8 @@ class _Hosted:
     async def run(self) -> int:
         """Host it until it is told to stop; the exit code."""
         self._listen()
-        app = self._app = await self._open()
+        app = await self._open()
+        self._worker = app.worker  # kept: an App that closes forgets its worker
         live = Live(self._screen, app)
         app.gate.process.on_fenced.append(self._fenced)
         self._greet(app)
@@ -127,8 +129,8 @@ class _Hosted:
         elif self._signals == 2:
             self._screen.say("stopping at once: steps under way are left and will run again", style="yellow")
             self._code = INTERRUPTED
-            if self._app is not None and self._app.worker is not None:
-                self._app.worker.stop_at_once()
+            if self._worker is not None:
+                self._worker.stop_at_once()
         else:
             _end_now(INTERRUPTED)
         self._stop.set()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 import apsw
 import msgspec
 
 from perdure.core.entry import Note
+from perdure.core.payload import indexes, references
 
 from .connection import Connection
 from .schema import VERSION
@@ -30,33 +30,50 @@ def check(connection: Connection) -> list[str]:
         f"{table} has {count} rows of run {run}, which does not exist" for table, run, count in connection.rows("check_orphans")
     ]
     found += [f"run {run_id} {what}" for run_id, what in connection.rows("check_runs")]
-    found += _unreadable_notes(connection)
-    found += _missing_blobs(connection)
+    found += _damaged_notes(connection)
+    pieces = _Pieces(connection)
+    for place, packed in connection.rows("check_payloads"):
+        found += pieces.missing(place, packed)
     return found
 
 
-def _unreadable_notes(connection: Connection) -> Iterable[str]:
-    for number, note in connection.rows("check_notes"):
+def _damaged_notes(connection: Connection) -> Iterable[str]:
+    pieces = _Pieces(connection)
+    for number, packed in connection.rows("check_notes"):
+        place = f"entry {number & 0xFFFFFFFF} of run {number >> 32}"
         try:
-            msgspec.msgpack.decode(note, type=Note)
+            note = msgspec.msgpack.decode(packed, type=Note)
         except msgspec.MsgspecError as error:
-            yield f"the note of entry {number & 0xFFFFFFFF} of run {number >> 32} cannot be read: {error}"
+            yield f"the note of {place} cannot be read: {error}"
+        else:
+            yield from pieces.missing(f"the arguments of {place}", note.arguments)
 
 
-def _missing_blobs(connection: Connection) -> Iterable[str]:
-    references: Callable[[bytes], Iterable[bytes]] = importlib.import_module("perdure.core.payload").references
-    known: dict[bytes, bool] = {}
-    for place, packed in connection.rows("check_payloads"):
+class _Pieces:
+    """Follows what payloads name, each piece once: indexes name further pieces."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._known: dict[bytes, bool] = {}
+
+    def missing(self, place: str, packed: bytes) -> Iterable[str]:
+        """The pieces that this payload needs and that do not exist, and what cannot be read, as sentences."""
         try:
-            addresses = list(references(packed))
+            named, nested = references(packed), set(indexes(packed))
         except Exception as error:  # noqa: BLE001 (whatever a damaged payload makes its reader raise)
             yield f"{place} cannot be read: {error}"
-            continue
-        for address in addresses:
-            if address not in known:
-                known[address] = connection.row("blob", (address,)) is not None
-            if not known[address]:
+            return
+        for address in named:
+            if address in self._known:
+                if not self._known[address]:
+                    yield f"{place} names the piece {address.hex()}, which does not exist"
+                continue
+            row = self._connection.row("blob", (address,))
+            self._known[address] = row is not None
+            if row is None:
                 yield f"{place} names the piece {address.hex()}, which does not exist"
+            elif address in nested:
+                yield from self.missing(f"the index {address.hex()}", row[0])
 
 
 def info(connection: Connection) -> dict[str, object]:
