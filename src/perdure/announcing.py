@@ -25,6 +25,6 @@ def announce(url: str, run: str, row: PromiseRow) -> None:
     command = f"perdure answer {row.id} {example}"
     if url != resolve(None):
         command += f" --db {shlex.quote(url)}"
-    logger.info("run %s asks: %s", run, row.question, extra={"run": run, "ask": row.id})
+    logger.info("run %s asks: %s", run, row.question, extra={"perdure_run": run, "perdure_ask": row.id})
     if sys.stderr.isatty():
         print(f"? {row.question}\n  answer it:  {command}", file=sys.stderr, flush=True)  # noqa: T201 - it is for the terminal

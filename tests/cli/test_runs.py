@@ -24,7 +24,7 @@ def test_a_list_names_every_run_with_its_state(perdure):
     assert "succeeded" in rows["research-1"] and "research, research-1" in rows["research-1"]
     assert "failed" in rows["failing"]
     assert "blocked" in rows["stuck"]
-    assert "delayed" in rows["later"] and re.search(r"wakes in 1h 5\dm", rows["later"])
+    assert "delayed" in rows["later"] and re.search(r"wakes in (1h 5\dm|2h)", rows["later"])
     assert "queued" in rows["queued"]
 
 

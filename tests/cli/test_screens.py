@@ -15,7 +15,9 @@ def commands(group=command_line, path=()):
         yield from commands(command, (*path, name))
 
 
-@pytest.mark.parametrize("path, command", list(commands()), ids=lambda value: " ".join(value) if isinstance(value, tuple) else "")
+@pytest.mark.parametrize(
+    "path, command", list(commands()), ids=lambda value: " ".join(value) if isinstance(value, tuple) else ""
+)
 def test_every_command_has_help_within_80_columns(path, command):
     result = CliRunner().invoke(command_line, [*path, "--help"], prog_name="perdure", terminal_width=80)
     assert result.exit_code == 0
@@ -29,7 +31,14 @@ def test_help_documents_the_exit_codes():
     assert all(f"  {code} " in output for code in (0, 1, 2, 3, 130))
 
 
-LISTINGS = [["runs", "list"], ["runs", "show", "research-1"], ["runs", "why", "asking-bool"], ["inbox"], ["db", "info"], ["db", "check"]]
+LISTINGS = [
+    ["runs", "list"],
+    ["runs", "show", "research-1"],
+    ["runs", "why", "asking-bool"],
+    ["inbox"],
+    ["db", "info"],
+    ["db", "check"],
+]
 
 
 @pytest.mark.parametrize("command", LISTINGS, ids=" ".join)
@@ -52,7 +61,9 @@ def terminal(width, **options):
 
 
 def test_a_table_fits_a_terminal_and_keeps_what_must_be_kept(capsys):
-    terminal(40, no_color=True).table(("id", "empty", "value"), [("run-1234567890", "", "v" * 80), ("r", "", "short")], keep=(0,))
+    terminal(40, no_color=True).table(
+        ("id", "empty", "value"), [("run-1234567890", "", "v" * 80), ("r", "", "short")], keep=(0,)
+    )
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 50 and "run-1234567890" in lines[1] and lines[1].rstrip("\x1b[0m").endswith("…")
     assert "EMPTY" not in lines[0]

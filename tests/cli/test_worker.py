@@ -175,7 +175,7 @@ def test_it_says_what_it_runs_and_what_happens(perdure, folder):
     worker = perdure("worker", "agent.py")
     worker.wait_for("stop +Ctrl-C")
     assert re.search(r"store +sqlite:///.*store\.db", worker.text) and "agent.quick" in worker.text
-    begin(folder, "quick", "q1", [7])
+    begin(folder, "quick", "q1", {"n": 7})
     begin(folder, "failing", "f1")
     begin(folder, "stuck", "s1")
     begin(folder, "asking", "a1")
@@ -194,7 +194,7 @@ def test_many_ends_at_once_are_counted(perdure, folder):
     async def start():
         async with App(f"sqlite:///{folder}/store.db", worker=False, workflows=[]) as app:
             for number in range(100):
-                await app.start("agent.quick", args=[number])
+                await app.start("agent.quick", args={"n": number})
 
     asyncio.run(start())
     worker = perdure("worker", "agent.py")
@@ -261,7 +261,7 @@ def test_a_run_goes_on_after_a_kill(perdure, folder):
 
 def test_the_app_of_the_module_is_used(perdure, folder):
     write(folder, rest="app = App('sqlite:///own.db')")
-    begin(folder, "quick", "q1", [1], name="own.db")
+    begin(folder, "quick", "q1", {"n": 1}, name="own.db")
     worker = perdure("worker", "agent:app")
     worker.wait_for(r"succeeded  q1")
     assert "own.db" in worker.text and not (folder / "store.db").exists()
@@ -276,7 +276,7 @@ def test_db_decides_over_the_apps_store(perdure, folder):
 
 def test_an_app_without_a_worker_gets_one(perdure, folder):
     write(folder, rest="app = App('sqlite:///own.db', worker=False)")
-    begin(folder, "quick", "q1", [1], name="own.db")
+    begin(folder, "quick", "q1", {"n": 1}, name="own.db")
     perdure("worker", "agent.py").wait_for(r"succeeded  q1")
 
 

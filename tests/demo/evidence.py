@@ -18,6 +18,7 @@ from perdure.demo.stage import recorded_steps
 
 __all__ = ["CLONE", "Evidence", "read", "run"]
 
+TIMEOUT = 110  # seconds for a demo, on a machine that is busy with other tests
 CLONE = Path(__file__).parents[2]
 
 
@@ -34,7 +35,7 @@ def run(
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         encoding="utf-8",
-        timeout=150,
+        timeout=TIMEOUT,
         check=False,
     )
     assert process.returncode == code, process.stdout

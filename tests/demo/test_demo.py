@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from perdure.demo.ledger import Event
+from perdure.demo.ledger import Event, follow
 from perdure.demo.tally import count
 
 from . import evidence
+
+pytestmark = pytest.mark.crash
 
 CALLS = ["plan", "write 1/3", "write 2/3", "write 3/3"]
 
@@ -79,6 +83,33 @@ def test_a_person_at_the_terminal_may_say_no(tmp_path: Path) -> None:
     assert "not published" in output
     assert found.times("published", "publish") == 0
     assert found.status == "succeeded"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="looks the worker up by its process number")
+def test_a_killed_conductor_takes_its_worker_along(tmp_path: Path) -> None:
+    arguments = [sys.executable, "-m", "perdure", "demo", "--keep", str(tmp_path)]
+    conductor = subprocess.Popen(arguments, cwd=evidence.CLONE, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    try:
+        news = follow(tmp_path / "ledger.jsonl")
+        while (first := next(news)) is None:
+            time.sleep(0.05)
+    finally:
+        conductor.kill()
+        conductor.wait()
+    until = time.monotonic() + 10
+    while alive(first.process):
+        assert time.monotonic() < until, "the worker outlived its conductor"
+        time.sleep(0.05)
+
+
+def alive(process: int) -> bool:
+    """Whether there is a process with this number; one that has ended and that nobody waits for is not."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    state = Path(f"/proc/{process}/stat")
+    return not state.exists() or state.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
 def test_the_tally_counts_what_a_kill_cut_off_and_what_it_spared() -> None:

@@ -37,7 +37,14 @@ runs.add_command(why)
 
 
 @runs.command("list")
-@click.option("--status", "statuses", multiple=True, type=click.Choice([status.value for status in Status]), help="Only these (may be repeated).")
+@click.option(
+    "--status",
+    "statuses",
+    multiple=True,
+    metavar="STATUS",
+    type=click.Choice([status.value for status in Status]),
+    help=f"Only these (may be repeated): {', '.join(Status)}.",
+)
 @click.option("--workflow", default="", help="Only runs of this workflow, by its full name.")
 @click.option("--tag", "tags", multiple=True, help="Only runs with this tag (repeated: with all of them).")
 @click.option("--since", type=Moment(), help="Made at or after: 2026-05-01, or how long ago, as 2h.")

@@ -20,6 +20,7 @@ import asyncio
 import contextvars
 import gc
 import heapq
+import inspect
 import sys
 import threading
 from asyncio import events, futures
@@ -57,12 +58,13 @@ class RunFuture(asyncio.Future[Any]):
 class RunTask(asyncio.Task[Any]):
     """A task with a place in the run's tree of tasks, and a hash that is its creation number among the tasks."""
 
-    __slots__ = ("number", "scope")
+    __slots__ = ("context", "number", "scope")
 
     def __init__(self, coro: Any, *, loop: RunLoop, name: str | None, context: contextvars.Context, scope: Scope) -> None:
         loop.tasks_created += 1
         self.number = loop.tasks_created
         self.scope = scope
+        self.context = context
         super().__init__(coro, loop=loop, name=name or f"Task-{scope.path or 'main'}", context=context)
 
     def __hash__(self) -> int:
@@ -377,7 +379,7 @@ _KEPT: list[Any] = []
 
 def _close(task: RunTask) -> bool:
     task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001 - dropping it pending is the point
-    return _unwind(task.get_coro())
+    return task.context.run(_unwind, task.get_coro())  # what it set in its context is reset there
 
 
 def _unwind(coro: Any) -> bool:
@@ -387,6 +389,8 @@ def _unwind(coro: Any) -> bool:
         return True
     for _ in range(4):
         try:
+            if sys.version_info < (3, 13):
+                _close_generators(coro)
             close()
         except RuntimeError:  # it awaited while it unwound
             continue
@@ -394,6 +398,24 @@ def _unwind(coro: Any) -> bool:
             return True
         return True
     return False
+
+
+def _close_generators(awaiting: Any) -> None:
+    """Close the async generators that a coroutine reads from, innermost first: before 3.13 its own closing stops at them."""
+    inner = getattr(awaiting, "cr_await", None) or getattr(awaiting, "ag_await", None) or getattr(awaiting, "gi_yieldfrom", None)
+    if inner is None:
+        return
+    if type(inner).__name__ not in ("async_generator_asend", "async_generator_athrow"):
+        _close_generators(inner)
+        return
+    for each in gc.get_referents(inner):  # the only way from the reading to the generator that is read
+        if inspect.isasyncgen(each):
+            _close_generators(each)
+    try:
+        inner.throw(GeneratorExit())
+    except BaseException:  # noqa: BLE001 - it is closed; how does not matter
+        return
+    raise RuntimeError("async generator ignored GeneratorExit")
 
 
 def _close_generator(generator: AsyncGenerator[Any, Any]) -> None:

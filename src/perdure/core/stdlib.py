@@ -188,7 +188,7 @@ def _replace(owner: Any, names: dict[str, Any], name: str, dispatch: Callable[..
     original.__kwdefaults__ = function.__kwdefaults__
     names |= {f"_perdure_{each}": value for each, value in added.items()}
     names[f"_perdure_original_{name}"] = original
-    function.__code__ = dispatch(function).__code__.replace(co_filename=function.__code__.co_filename)
+    function.__code__ = dispatch(function).__code__
 
 
 def install() -> None:

@@ -167,7 +167,7 @@ class Attempt:
 
     def extra(self) -> dict[str, Any]:
         """Fields for log records."""
-        return {"run": self.facts.run, "step": self.facts.key, "attempt": self.facts.attempt}
+        return {"perdure_run": self.facts.run, "perdure_step": self.facts.key, "perdure_attempt": self.facts.attempt}
 
 
 def _in_context(context: contextvars.Context, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -162,7 +162,7 @@ class Committer:
         for change, done in told:
             _tell(done, [] if isinstance(change, Claim | Takeover) else problem)
         self._pause = min(max(2 * self._pause, FIRST_PAUSE), LONGEST_PAUSE)
-        logger.warning("a batch could not be written, trying again: %s", problem.message, extra={"code": problem.code})
+        logger.warning("a batch could not be written, trying again: %s", problem.message, extra={"perdure_code": problem.code})
         if kept:
             self._number += 1
             self._clock.call_later(self._pause, self._send)
@@ -173,7 +173,7 @@ class Committer:
         self._fenced = True
         lost, self._writing = [*self._writing, *self._pending], []
         self._pending.clear()
-        logger.warning("this worker was fenced: another process took its runs over", extra={"worker": self._worker})
+        logger.warning("this worker was fenced: another process took its runs over", extra={"perdure_worker": self._worker})
         self._on_fenced()
         for _, done in lost:
             _tell(done, Lost("fenced"))

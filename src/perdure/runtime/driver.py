@@ -499,7 +499,7 @@ class Driver:
 
     def extra(self) -> dict[str, Any]:
         """Fields for log records."""
-        return {"run": self.id, "workflow": self.row.workflow}
+        return {"perdure_run": self.id, "perdure_workflow": self.row.workflow}
 
     def open_command(self, key: str) -> Operation | None:
         """The command under a key, if it is not recorded yet."""

@@ -43,6 +43,7 @@ class Steps:
         self.held: list[str] = []  # asked for, to start when earlier commands are committed
         self.begins: list[str] = []  # to be journaled as begun before they start
         self.progress: dict[str, Any] = {}
+        self._recovered: set[str] = set()  # keys of steps that were open when the run was taken up again
 
     def knows(self, key: str) -> bool:
         """Whether this step is under way in some manner."""
@@ -55,6 +56,8 @@ class Steps:
     def admit(self, operation: Operation, *, recovered: bool = False) -> None:
         """A step was asked for: start it, or find out first what became of an attempt that the journal knows as begun."""
         definition = operation.request.definition
+        if recovered:
+            self._recovered.add(operation.key)
         if operation.begun is not None and definition.once:
             if definition.probe is not None:
                 self._driver.worker.loop.create_task(self._probe(operation.key))
@@ -65,7 +68,7 @@ class Steps:
         elif definition.once or self._driver.suspect:
             self.begins.append(operation.key)
         else:
-            self.start(operation, recovered=recovered)
+            self.start(operation)
 
     def release(self) -> None:
         """Start what waited for earlier commands of the run to be committed."""
@@ -92,11 +95,15 @@ class Steps:
         if operation is not None and key not in self.running:
             self.start(operation)
 
-    def start(self, operation: Operation, *, recovered: bool = False) -> None:
+    def next_attempt(self, operation: Operation) -> int:
+        """The number of its next attempt: above the failed ones, and above those that its former workers may have begun."""
+        return operation.attempts + 1 + (self._driver.recoveries if operation.key in self._recovered else 0)
+
+    def start(self, operation: Operation) -> None:
         """Run the body."""
         driver, call = self._driver, operation.request
         definition = call.definition
-        number = operation.attempts + 1 + (driver.recoveries if recovered else 0)
+        number = self.next_attempt(operation)
         facts = StepFacts(
             driver.id,
             operation.key,

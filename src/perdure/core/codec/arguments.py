@@ -115,6 +115,8 @@ class ArgumentsSchema:
         """
         try:
             plain = from_bytes(data)
+            if type(plain) is list:  # started by name, where nobody knew the parameters' names
+                plain = self._by_position(plain)
             if type(plain) is not dict:
                 raise Refusal("are stored as something else than an object")
             for name in plain:
@@ -128,6 +130,18 @@ class ArgumentsSchema:
             raise refusal.not_restorable(where, "arguments", f"arguments of {self.name}") from None
         except RecursionError:
             raise Refusal("nest too deep").not_restorable(where, "arguments", f"arguments of {self.name}") from None
+
+    def _by_position(self, values: list[Any]) -> dict[str, Any]:
+        named: dict[str, Any] = {}
+        left = list(values)
+        for name, parameter in self._parameters.items():
+            if parameter.kind is _Parameter.VAR_POSITIONAL:
+                named[name], left = left, []
+            elif parameter.kind in (_Parameter.POSITIONAL_ONLY, _Parameter.POSITIONAL_OR_KEYWORD) and left:
+                named[name] = left.pop(0)
+        if left:
+            raise Refusal(f"are {len(values)}, more than {self.name} takes", "start it with the arguments it takes")
+        return named
 
     def _each(self, name: str, way: str, value: Any) -> Any:
         kind = self._parameters[name].kind

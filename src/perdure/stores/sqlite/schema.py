@@ -106,7 +106,11 @@ def migrate(connection: Connection) -> None:
     only read. The schema is made in rollback mode and switched to WAL afterwards, so that the marks stand in the main
     file's header, where `look_at` finds them.
     """
-    application, version, tables = _marks(connection)
+    connection.script("BEGIN")  # one look: between two of them another process may have made the database
+    try:
+        application, version, tables = _marks(connection)
+    finally:
+        connection.roll_back()
     if application or tables:
         _refuse(connection.path, application, version)
     if application != APPLICATION or version < VERSION:
@@ -131,7 +135,15 @@ def _use_wal(connection: Connection) -> None:
     """Switch to WAL; it stays so for ever. Databases in memory have no journal to speak of."""
     if connection.path == ":memory:":
         return
-    mode = connection.script("PRAGMA journal_mode = WAL")[0][0]
+    mode = ""
+    for _ in range(_PATIENCE):
+        try:
+            mode = connection.script("PRAGMA journal_mode = WAL")[0][0]
+            break
+        except StoreBusy:
+            # SQLite does not wait for others here, not even for one that only looks at the file. Waiting for the whole file
+            # instead keeps to the busy timeout, and whoever gets it leaves WAL behind for all.
+            connection.script("BEGIN EXCLUSIVE; ROLLBACK")
     if mode != "wal":
         raise StoreUnavailable(
             f"{connection.path} cannot use write-ahead logging (mode {mode})",
