@@ -89,7 +89,7 @@ async def test_a_long_retry_delay_survives_crashes_with_its_attempt_count(perdur
     hours = [(at - attempts[0][1]) / 3_600_000_000 for _, at in attempts]
     assert hours == [0, 1, 3, 7]
     assert [entry.kind for entry in await run.history()] == ["started", "attempt", "attempt", "attempt", "step"]
-    tries = [(each.attempt, each.failed, each.value["type"]) for each in await run.history() if each.kind == "attempt"]
+    tries = [(each.attempt, each.failed, each.value["name"]) for each in await run.history() if each.kind == "attempt"]
     assert tries == [(1, True, tries[0][2]), (2, True, tries[0][2]), (3, True, tries[0][2])]
     assert "ConnectionError" in tries[0][2]
 

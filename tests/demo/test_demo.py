@@ -92,6 +92,7 @@ def test_a_killed_conductor_takes_its_worker_along(tmp_path: Path) -> None:
     try:
         news = follow(tmp_path / "ledger.jsonl")
         while (first := next(news)) is None:
+            assert conductor.poll() is None
             time.sleep(0.05)
     finally:
         conductor.kill()

@@ -93,7 +93,9 @@ async def explain(app: App, row: RunRow, *, replay: bool) -> Explanation:
         _TELLERS[status](facts, told)
         if replay and facts.journal:
             await _tell_replayed(facts, told)
-        elif facts.journal and status not in (Status.BLOCKED, Status.QUEUED):
+        elif status in (Status.BLOCKED, Status.QUEUED):
+            told.waits += _step_waits(facts.journal)
+        elif facts.journal:
             told.waits += _inferred(facts)
         _tell_asides(facts, told, replay=replay)
     if told.last_error is None:
@@ -295,7 +297,7 @@ def _step_waits(journal: list[HistoryEntry]) -> list[Wait]:
             what = f"{key}, attempt {entry.attempt} failed: {error_text(entry.value)}"
             waits.append(Wait("retry", what, entry.at, entry.retry_at, key=key))
         else:
-            waits.append(Wait("step", f"{key}, attempt {entry.attempt} under way", entry.at, key=key))
+            waits.append(Wait("step", f"{key}, attempt {entry.attempt} begun and not ended", entry.at, key=key))
     return waits
 
 

@@ -53,6 +53,8 @@ class Live:
         self._app = app
         self._ends = _Ends()
         app.gate.process.observers = self._ends
+        if app.worker is not None:
+            app.worker.on_opened.clear()  # an App tells the terminal of its asks: here it is done by `look`, for all of the store
         self._last_ask: str | None = None
 
     async def watch(self) -> None:

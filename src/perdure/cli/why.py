@@ -90,7 +90,9 @@ def _show_wait(screen: Screen, wait: Wait) -> None:
 def _show_sides(screen: Screen, explanation: Explanation) -> None:
     blocked = explanation.run.blocked
     assert blocked is not None
-    screen.fields([("code", blocked.code), ("place", blocked.where), ("build", blocked.build), ("hint", blocked.hint)])
+    hint = "" if blocked.hint.startswith("perdure runs why") else blocked.hint  # that is what was typed
+    build = "any" if blocked.build == "*" else blocked.build
+    screen.fields([("code", blocked.code), ("place", blocked.where), ("build", build), ("hint", hint)])
     if not blocked.recorded and not blocked.asked:
         return
     screen.out.print()

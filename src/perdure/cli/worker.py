@@ -21,7 +21,7 @@ from perdure.location import DEFAULT_URL
 from perdure.runtime.worker import Worker
 
 from .arguments import Length
-from .commands import FAILED, INTERRUPTED
+from .commands import INTERRUPTED
 from .live import Live
 from .loading import Loaded, load
 from .screen import Screen, counted
@@ -72,7 +72,8 @@ class _Hosted:
         self._target = target
         self._url = url
         self._drain = drain
-        self._worker: Worker | None = None
+        self._app: App | None = None
+        self._worker: Worker | None = None  # the one that was told to stop: an App that closes forgets it
         self._signals = 0
         self._stop = asyncio.Event()
         self._code = 0
@@ -80,10 +81,8 @@ class _Hosted:
     async def run(self) -> int:
         """Host it until it is told to stop; the exit code."""
         self._listen()
-        app = await self._open()
-        self._worker = app.worker  # kept: an App that closes forgets its worker
+        app = self._app = await self._open()
         live = Live(self._screen, app)
-        app.gate.process.on_fenced.append(self._fenced)
         self._greet(app)
         watching = asyncio.create_task(self._watch(live))
         await self._stop.wait()
@@ -125,6 +124,7 @@ class _Hosted:
     def _signalled(self) -> None:
         self._signals += 1
         if self._signals == 1:
+            self._worker = self._app.worker if self._app is not None else None
             self._screen.say(f"stopping: steps may finish{self._bound()}; once more stops at once", style="yellow")
         elif self._signals == 2:
             self._screen.say("stopping at once: steps under way are left and will run again", style="yellow")
@@ -137,13 +137,6 @@ class _Hosted:
 
     def _bound(self) -> str:
         return f" within {show(microseconds(self._drain))}" if self._drain is not None else ""
-
-    def _fenced(self) -> None:
-        self._screen.note(
-            "another process took this worker's runs over, because it was silent for too long; it ends", "bold red"
-        )
-        self._code = FAILED
-        self._stop.set()
 
     async def _close(self, app: App, live: Live, watching: asyncio.Task[None]) -> None:
         hosted = app.worker

@@ -71,9 +71,10 @@ class Retry:
 
     def delay(self, attempt: int, chance: float = 0.0) -> int:
         """µs to wait after failed attempt number `attempt`; `chance` in [0, 1) picks the jitter."""
-        longest = microseconds(self.max_delay)
+        initial = microseconds(self.initial)
+        longest = max(microseconds(self.max_delay), initial)  # a first wait that was asked for is never cut short
         try:
-            wait = min(float(longest), microseconds(self.initial) * self.factor ** (attempt - 1))
+            wait = min(float(longest), initial * self.factor ** (attempt - 1))
         except OverflowError:
             wait = float(longest)
         return round(wait * (1 - self.jitter * chance))

@@ -299,6 +299,9 @@ class Driver:
                 self.unfed.extend(entries[position + 1 :])
                 return False
         self._collect()
+        for entry in entries:
+            if entry.kind == Kind.ATTEMPT:
+                self.steps.try_again(entry.key)
         starting, self.starting = self.starting, []
         for key in starting:
             self.steps.start_begun(key)

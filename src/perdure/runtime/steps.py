@@ -79,6 +79,12 @@ class Steps:
                 if operation is not None:
                     self.admit(operation)
 
+    def try_again(self, key: str) -> None:
+        """A failed attempt is recorded: start the next one when it is time."""
+        operation = self._operation(key)
+        if operation is not None and not self.knows(key):
+            self.admit(operation)
+
     def start_due(self) -> None:
         """Start the attempts whose retry time has come."""
         now = self._driver.now()

@@ -12,6 +12,8 @@ import struct
 from importlib import resources
 from pathlib import Path
 
+import apsw
+
 from perdure.core.errors import StoreCorrupt, StoreNewer, StoreUnavailable
 
 from .connection import Connection
@@ -24,6 +26,10 @@ APPLICATION = 0x50524455
 _HEADER = struct.Struct(
     ">16s2sBB40xI4xI28xBxxH"
 )  # magic, page size, write and read version, user_version, application_id, page
+
+
+_PATIENCE = 1_000
+"""How often switching to WAL is tried again; each time somebody else had the file meanwhile."""
 
 
 def migrations() -> list[str]:
@@ -135,17 +141,23 @@ def _use_wal(connection: Connection) -> None:
     """Switch to WAL; it stays so for ever. Databases in memory have no journal to speak of."""
     if connection.path == ":memory:":
         return
-    mode = ""
-    for _ in range(_PATIENCE):
-        try:
-            mode = connection.script("PRAGMA journal_mode = WAL")[0][0]
-            break
-        except StoreBusy:
-            # SQLite does not wait for others here, not even for one that only looks at the file. Waiting for the whole file
-            # instead keeps to the busy timeout, and whoever gets it leaves WAL behind for all.
-            connection.script("BEGIN EXCLUSIVE; ROLLBACK")
+    mode = _switched(connection)
     if mode != "wal":
         raise StoreUnavailable(
             f"{connection.path} cannot use write-ahead logging (mode {mode})",
             hint="put the database on a local disk: WAL needs shared memory, which network file systems do not have",
         )
+
+
+def _switched(connection: Connection) -> str:
+    """The journal mode after asking for WAL.
+
+    SQLite does not wait for others here, not even for one that only looks at the file. Waiting for the whole file in between
+    keeps to the busy timeout; whoever gets through leaves WAL behind for all.
+    """
+    for _ in range(_PATIENCE):
+        try:
+            return str(connection.script("PRAGMA journal_mode = WAL")[0][0])
+        except apsw.BusyError:
+            connection.script("BEGIN EXCLUSIVE; ROLLBACK")
+    return str(connection.script("PRAGMA journal_mode = WAL")[0][0])
