@@ -38,7 +38,9 @@ def parse(arguments=None):
     parser.add_argument("--workers", type=int, default=2, help="worker processes of `queue` (default 2)")
     parser.add_argument("--seconds", type=float, default=60.0, help="how long `idle` looks (default 60)")
     parser.add_argument("--lead", type=float, default=0.0, help="seconds in which `sleepers` must be parked")
-    parser.add_argument("--usd-per-hour", type=float, default=0.10, help="price of this machine, for `ten_turns` (default 0.10)")
+    parser.add_argument(
+        "--usd-per-hour", type=float, default=0.10, help="price of this machine, for `ten_turns` (default 0.10)"
+    )
     given = vars(parser.parse_args(arguments))
     return Options(**given)
 

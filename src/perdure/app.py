@@ -16,7 +16,16 @@ from perdure.call import Call, WorkflowCall
 from perdure.core import stdlib
 from perdure.core.codec import encode_error, natural_encode, validate
 from perdure.core.duration import microseconds
-from perdure.core.errors import ConfigurationError, InvalidAnswer, NotStorable, PerdureError, StoreError, UnknownWait, UnknownWorkflow, WrongContext
+from perdure.core.errors import (
+    ConfigurationError,
+    InvalidAnswer,
+    NotStorable,
+    PerdureError,
+    StoreError,
+    UnknownWait,
+    UnknownWorkflow,
+    WrongContext,
+)
 from perdure.core.status import Status
 from perdure.gate import Gate
 from perdure.handle import Handle
@@ -375,7 +384,8 @@ class App:
             open_now = await self.gate.read(lambda: store.promises(limit=5))
             listed = ", ".join(each.id for each in open_now)
             raise UnknownWait(
-                f"no ask or promise has the id {id!r}", hint=f"open now: {listed}" if listed else "nothing is open: see perdure inbox"
+                f"no ask or promise has the id {id!r}",
+                hint=f"open now: {listed}" if listed else "nothing is open: see perdure inbox",
             )
         promise = OpenPromise.of(row)
         problems = validate_answer(data, promise.schema)
@@ -447,11 +457,14 @@ def _page(after: str | None) -> int:
 
 def _not_a_call(call: Any) -> PerdureError:
     if isinstance(call, Call):
-        return WrongContext(f"{call!r} is a step's call, and only workflows are started", hint="call the step inside a workflow")
+        return WrongContext(
+            f"{call!r} is a step's call, and only workflows are started", hint="call the step inside a workflow"
+        )
     if asyncio.iscoroutine(call):
         call.close()
     return UnknownWorkflow(
-        f"app.start() was given {type(call).__name__}, not a workflow's call", hint="decorate the function with @workflow and call it"
+        f"app.start() was given {type(call).__name__}, not a workflow's call",
+        hint="decorate the function with @workflow and call it",
     )
 
 
@@ -459,5 +472,3 @@ def _version() -> str:
     from perdure import __version__
 
     return __version__
-
-

@@ -6,8 +6,8 @@ import warnings
 from collections.abc import Coroutine, Generator
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from perdure.core.execution import current
 from perdure.core.errors import WrongContext
+from perdure.core.execution import current
 from perdure.runtime.attempt import current_attempt, run_body, run_inside
 
 if TYPE_CHECKING:
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Call", "StepCall", "WorkflowCall"]
 
-R = TypeVar("R", covariant=True)
+R_co = TypeVar("R_co", covariant=True)
 
 
-class Call(Coroutine[Any, Any, R]):
+class Call(Coroutine[Any, Any, R_co]):
     """An inert, typed call of a workflow or a step.
 
     It is a `Coroutine`, so everything in asyncio that takes one takes it. Like a coroutine it can be awaited once, and warns
@@ -50,7 +50,7 @@ class Call(Coroutine[Any, Any, R]):
     def _begin(self) -> Any:
         raise NotImplementedError
 
-    def __await__(self) -> Generator[Any, Any, R]:
+    def __await__(self) -> Generator[Any, Any, R_co]:
         if self._used:
             self.use()
         self._used = True
@@ -62,9 +62,7 @@ class Call(Coroutine[Any, Any, R]):
             self._iterator = self.__await__()
         return self._iterator.send(value)
 
-    def throw(
-        self, kind: Any, value: BaseException | object = None, traceback: TracebackType | None = None
-    ) -> Any:
+    def throw(self, kind: Any, value: BaseException | object = None, traceback: TracebackType | None = None) -> Any:
         """Raise an exception where the call waits."""
         error = kind if isinstance(kind, BaseException) else (value if isinstance(value, BaseException) else kind())
         if self._iterator is None:  # not begun: the exception ends it
@@ -87,7 +85,7 @@ class Call(Coroutine[Any, Any, R]):
             warnings.warn(f"the call of {self.definition.name} was never awaited or started", RuntimeWarning, stacklevel=2)
 
 
-class StepCall(Call[R]):
+class StepCall(Call[R_co]):
     """A call of a step. Awaited inside a run it is recorded; awaited elsewhere it just runs the function."""
 
     __slots__ = ("bound", "key")
@@ -95,7 +93,12 @@ class StepCall(Call[R]):
     definition: StepDefinition
 
     def __init__(
-        self, definition: StepDefinition, args: tuple[Any, ...], kwargs: dict[str, Any], bound: Any = None, key: str | None = None
+        self,
+        definition: StepDefinition,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        bound: Any = None,
+        key: str | None = None,
     ) -> None:
         super().__init__(definition, args, kwargs)
         self.bound = bound  # the instance, for a step that is a method: never journaled
@@ -116,7 +119,7 @@ class StepCall(Call[R]):
         return run_inside(self.definition, args, self.kwargs).__await__()
 
 
-class WorkflowCall(Call[R]):
+class WorkflowCall(Call[R_co]):
     """A call of a workflow. Awaited inside a run it is a child run; outside it is started by `app.start` or `app.run`."""
 
     __slots__ = ()

@@ -80,5 +80,3 @@ async def start(call: Call[R], *, id: str | None = None, detached: bool = False,
     operation, wait = _ask_for(execution, call, id=id, detached=detached, tags=tags)
     await operation
     return ChildHandle(wait)
-
-

@@ -79,7 +79,7 @@ def rng() -> random.Random:
 
     Each call gives a new generator; keep one to draw several numbers.
     """
-    return random.Random(_draw(inside("rng()"), "rng", 32))  # noqa: S311 - replayable randomness cannot be secret
+    return random.Random(_draw(inside("rng()"), "rng", 32))
 
 
 def uuid4() -> uuid.UUID:
@@ -199,5 +199,7 @@ def current_step() -> CurrentStep:
     """The step whose body is running. Raises `WrongContext` outside of steps."""
     facts = current_attempt.get()
     if facts is None or current() is not None:
-        raise WrongContext("current_step() was called outside of a step", hint="call it in a function with @step, run by a workflow")
+        raise WrongContext(
+            "current_step() was called outside of a step", hint="call it in a function with @step, run by a workflow"
+        )
     return CurrentStep(facts)

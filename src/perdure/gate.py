@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from perdure.core.codec import Schema
+    from perdure.registry import Definitions
     from perdure.runtime.process import Process
     from perdure.runtime.worker import Worker
-    from perdure.registry import Definitions
     from perdure.stores.base import Change, Started, Store
     from perdure.stores.rows import RunRow
 
@@ -180,7 +180,8 @@ class Gate:
         def read() -> list[HistoryEntry]:
             entries = self.process.unpacked(self.store.journal(run, after, limit))
             arguments = [
-                unpack(entry.note.arguments, self.store.blobs) if entry.note and entry.note.arguments else None for entry in entries
+                unpack(entry.note.arguments, self.store.blobs) if entry.note and entry.note.arguments else None
+                for entry in entries
             ]
             return [HistoryEntry.of(entry, each) for entry, each in zip(entries, arguments, strict=True)]
 

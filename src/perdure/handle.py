@@ -13,7 +13,7 @@ from perdure.core.duration import SECOND, microseconds
 from perdure.core.errors import RunBlocked, RunCancelled, RunFailed, UnknownRun
 from perdure.core.status import Status
 from perdure.listing import HistoryEntry, RunInfo
-from perdure.runtime.driver import PROGRESS
+from perdure.runtime.steps import PROGRESS
 from perdure.stores.base import Cancel, Pause, Resume
 
 if TYPE_CHECKING:
@@ -81,7 +81,9 @@ class Handle(Generic[R]):
         if row.status == Status.BLOCKED:
             reason = row.blocked.reason if row.blocked is not None else "unknown reason"
             raise RunBlocked(
-                f"the run is blocked: {reason}", run=self._id, hint=(row.blocked.hint if row.blocked else "") or f"perdure runs why {self._id}"
+                f"the run is blocked: {reason}",
+                run=self._id,
+                hint=(row.blocked.hint if row.blocked else "") or f"perdure runs why {self._id}",
             )
         data = await self._gate.fetch(row.result)
         if row.status == Status.SUCCEEDED:
@@ -146,5 +148,3 @@ class Handle(Generic[R]):
             if row.ended_at:
                 return
             await self._gate.changed()
-
-

@@ -68,9 +68,9 @@ async def _run_alone(url: str, run: int) -> None:
     async with app:
         worker = app.worker
         assert worker is not None
-        while not worker.drivers and not worker.quiet:
+        while not worker.drivers and not worker.quiet:  # noqa: ASYNC110 - it ends with the process
             await asyncio.sleep(0.02)
-        while worker.drivers:
+        while worker.drivers:  # noqa: ASYNC110 - the same
             await asyncio.sleep(0.05)
 
 

@@ -31,7 +31,9 @@ def sqlite_path(url: str) -> str:
     if rest in ("", "/", "/:memory:", ":memory:"):
         return ":memory:"
     if not rest.startswith("/"):
-        raise ConfigurationError(f"{url!r} names a host, but SQLite is a file", hint="write sqlite:///relative.db or sqlite:////absolute.db")
+        raise ConfigurationError(
+            f"{url!r} names a host, but SQLite is a file", hint="write sqlite:///relative.db or sqlite:////absolute.db"
+        )
     return rest[1:]
 
 

@@ -64,10 +64,10 @@ def _open(
     loop = execution.loop
     key = loop.scope().key(kind if kind == "ask" else f"promise:{name}")
     digest = hashlib.blake2b(key.encode(), key=execution.facts.identity[:64], digest_size=10).digest()
-    id = f"{kind}-{base64.b32encode(digest).decode().lower()}"
+    promise_id = f"{kind}-{base64.b32encode(digest).decode().lower()}"
     deadline = loop.now + microseconds(timeout, f"timeout of {kind}()") if timeout is not None else 0
     request = PromiseRequest(
-        id=id,
+        id=promise_id,
         kind=kind,
         name=name,
         question=question,
@@ -79,7 +79,7 @@ def _open(
     )
     # The deadline depends on the time, the rest is what the code says: only that must be the same on replay.
     wait = execution.promise(request, key, (name, to))
-    return Promise(wait, execution.facts.link(id))
+    return Promise(wait, execution.facts.link(promise_id))
 
 
 @overload

@@ -38,9 +38,11 @@ class Definitions(Registry):
         self._steps[definition.name] = definition
 
     def names(self) -> list[str]:
+        """All names, former ones included."""
         return list(self._workflows)
 
     def workflow(self, name: str) -> WorkflowDefinition | None:
+        """The workflow of a name."""
         return self._workflows.get(name)
 
     def all(self) -> list[Any]:

@@ -100,4 +100,6 @@ def send(run_id: str, name: str, value: Any = None) -> Awaitable[None]:
     """
     execution = inside("send()")
     data = natural_encode(value)
-    return execution.command(Kind.SENT, "send", SendRequest(run_id=str(run_id), name=name, value=data), describe=(run_id, name, value))
+    return execution.command(
+        Kind.SENT, "send", SendRequest(run_id=str(run_id), name=name, value=data), describe=(run_id, name, value)
+    )

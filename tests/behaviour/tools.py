@@ -22,7 +22,10 @@ async def until(condition, what="it", seconds=20.0):
 
 def lines(history):
     """A journal as `kind key` lines, failed ones with a mark; keys without the module."""
-    return [f"{each.kind} {each.key.rsplit('.', 1)[-1] if each.kind in ('step', 'attempt', 'begun') else each.key}" for each in history]
+    return [
+        f"{each.kind} {each.key.rsplit('.', 1)[-1] if each.kind in ('step', 'attempt', 'begun') else each.key}"
+        for each in history
+    ]
 
 
 async def kinds(run):
@@ -59,7 +62,11 @@ async def store_state(app):
     }
     promises = await app.gate.read(lambda: app.gate.store.promises(open_only=False, limit=1000))
     runs = await app.runs(limit=1000)
-    return counts, [(each.id, each.state, each.by, each.problem) for each in promises], [(r.id, r.status, r.entries) for r in runs.items]
+    return (
+        counts,
+        [(each.id, each.state, each.by, each.problem) for each in promises],
+        [(r.id, r.status, r.entries) for r in runs.items],
+    )
 
 
 class FaultyStore:

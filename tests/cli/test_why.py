@@ -30,7 +30,7 @@ def test_a_timer(perdure):
 
 def test_a_child_and_where_to_look_next(perdure):
     out = perdure("runs", "why", "parent").out
-    assert "of cli.asking, waiting" in out and "perdure runs why parent/" in out
+    assert "of cli.asking, waiting" in out and "perdure runs why 'parent/cli.asking#0'" in out
 
 
 def test_a_message_by_elimination(perdure):

@@ -8,6 +8,8 @@ pytest.importorskip("agents.testing")
 
 from agents import Agent, RunConfig, Runner, function_tool
 from agents.testing import ScriptedModel, assistant_message, function_call
+from agents.tracing import set_trace_processors
+from agents.tracing.processors import BatchTraceProcessor, TracingExporter
 from pydantic import BaseModel
 
 from perdure import ask, step, workflow
@@ -75,10 +77,28 @@ async def traced() -> str:
     return (await Runner.run(agent, "go")).final_output
 
 
+class Kept(TracingExporter):
+    """Sends nothing anywhere."""
+
+    def __init__(self):
+        self.items = []
+
+    def export(self, items):
+        self.items += items
+
+
 def test_its_tracing_may_keep_a_thread_of_its_own(stage):
     LOOK_UP["step"] = stage.look_up
-    assert stage.play(traced()) == "done"
+    kept = Kept()
+    processor = BatchTraceProcessor(kept)
+    set_trace_processors([processor])
+    try:
+        assert stage.play(traced()) == "done"
+    finally:
+        set_trace_processors([])
+        processor.shutdown()
     assert stage.ran_together(*CITIES)
+    assert kept.items
 
 
 # ── nested agents ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -117,9 +137,14 @@ def test_P37_three_levels_of_agents_with_tools_of_equal_names(stage):
 
 @workflow
 async def hand_over() -> list[str]:
-    expert = Agent(name="expert", model=ScriptedModel([weather_calls()[:1], [assistant_message("from the expert")]]), tools=[weather])
+    expert = Agent(
+        name="expert", model=ScriptedModel([weather_calls()[:1], [assistant_message("from the expert")]]), tools=[weather]
+    )
     front = Agent(
-        name="front", model=ScriptedModel([[function_call("transfer_to_expert", {}, call_id="h")]]), handoffs=[expert], tools=[approve]
+        name="front",
+        model=ScriptedModel([[function_call("transfer_to_expert", {}, call_id="h")]]),
+        handoffs=[expert],
+        tools=[approve],
     )
     result = await Runner.run(front, "go", run_config=QUIET)
     await ask("all right?")
@@ -160,7 +185,9 @@ def test_a_step_is_a_tool(stage):
 
 @workflow
 async def stream_it() -> list[str]:
-    model = ScriptedModel([weather_calls(), [function_call("approve", {"question": "ok?"}, call_id="a")], [assistant_message("done")]])
+    model = ScriptedModel(
+        [weather_calls(), [function_call("approve", {"question": "ok?"}, call_id="a")], [assistant_message("done")]]
+    )
     result = Runner.run_streamed(Agent(name="a", model=model, tools=[weather, approve]), "go", run_config=QUIET)
     kinds = [event.item.type async for event in result.stream_events() if event.type == "run_item_stream_event"]
     return [*kinds, result.final_output]

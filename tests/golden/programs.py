@@ -75,7 +75,13 @@ async def find(title: str) -> Finding:
 
 @step
 async def assorted(size: int) -> tuple[bytes, set[int], decimal.Decimal, uuid.UUID, dict[str, float | None]]:
-    return bytes(range(size)), set(range(size)), decimal.Decimal("1.10"), uuid.UUID(int=size), {"pi": 3.141592653589793, "no": None}
+    return (
+        bytes(range(size)),
+        set(range(size)),
+        decimal.Decimal("1.10"),
+        uuid.UUID(int=size),
+        {"pi": 3.141592653589793, "no": None},
+    )
 
 
 @step

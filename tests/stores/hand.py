@@ -81,7 +81,9 @@ class Hand:
         return self.do(a_send(run_id, name, **message))
 
     def answer(self, id, state="answered", value=b"yes", **options):
-        return self.do(Answer(**{"id": id, "state": state, "value": value, "failed": False, "by": "ann", "at": self.at} | options))
+        return self.do(
+            Answer(**{"id": id, "state": state, "value": value, "failed": False, "by": "ann", "at": self.at} | options)
+        )
 
     def cancel(self, run_id="run", **options):
         return self.do(Cancel(run_id=run_id, by="ann", at=self.at, **options))

@@ -24,12 +24,12 @@ def test_entries_come_back_as_they_were_written(hand, store):
 
 
 def test_only_the_advance_of_a_lost_run_is_left_out(hand, store):
-    first, second, third = (hand.take(id) for id in ("first", "second", "third"))
+    first, second, third = (hand.take(name) for name in ("first", "second", "third"))
     wrong_claim = hand.an_advance(second, 1, claim=second.claim + 1)
     wrong_place = hand.an_advance(third, 1, sequence=third.sequence + 1)
     outcomes = hand.commit(wrong_claim, hand.an_advance(first, 2), wrong_place, hand.an_advance(second, 1))
     assert [is_lost(outcome) for outcome in outcomes] == [True, False, True, False]
-    assert [store.run(id).sequence for id in ("first", "second", "third")] == [3, 2, 1]
+    assert [store.run(name).sequence for name in ("first", "second", "third")] == [3, 2, 1]
 
 
 def test_a_run_of_nobody_or_of_another_worker_is_lost(hand, store):

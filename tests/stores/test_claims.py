@@ -40,8 +40,8 @@ def test_the_first_claim_begins_the_journal(hand, store):
 
 
 def test_longest_due_first_and_priority_among_equals(hand):
-    for id, due_at, priority in (("late", 90, 9), ("low", 50, 0), ("high", 50, 5), ("early", 10, 0)):
-        hand.start(id, at=due_at, priority=priority)
+    for name, due_at, priority in (("late", 90, 9), ("low", 50, 0), ("high", 50, 5), ("early", 10, 0)):
+        hand.start(name, at=due_at, priority=priority)
     assert ids(hand.claim(limit=3)) == ["early", "high", "low"]
     assert ids(hand.claim(limit=3)) == ["late"]
     assert hand.claim(limit=3) == []

@@ -97,7 +97,7 @@ def test_p60_cancelling_is_recursive(hand, store):
 
 
 def test_a_cancellation_is_recorded_once(hand, store):
-    parent, child, _ = family(hand)
+    _, child, _ = family(hand)
     hand.cancel("child")
     hand.at = 400
     assert hand.cancel("child") == "running"

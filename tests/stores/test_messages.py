@@ -140,7 +140,7 @@ def test_a_worker_sees_the_new_messages_of_its_runs_only(hand, store):
 def test_numbers_grow_though_messages_are_consumed(hand):
     owned = hand.take()
     seen = []
-    for n in range(5):
+    for _ in range(5):
         seen.append(hand.send("run"))
         hand.advance(owned, 1, consumed=[seen[-1]])
     assert seen == sorted(set(seen))

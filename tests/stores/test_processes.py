@@ -45,6 +45,6 @@ def test_p02_several_processes_answer_the_same_promises(file_store, path):
     hand = Hand(file_store)
     owned = hand.take()
     ids = [f"p{n}" for n in range(10)]
-    hand.advance(owned, 1, opened=[a_promise(id, id) for id in ids])
+    hand.advance(owned, 1, opened=[a_promise(each, each) for each in ids])
     assert sum(programs.together(programs.answer_once, 3, path, ids)) == len(ids)
     assert len(file_store.messages_for(owned.number)) == len(ids)

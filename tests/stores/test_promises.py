@@ -33,7 +33,13 @@ def test_an_answer_reaches_the_run_in_the_same_transaction(hand, store, owned):
     assert (row.state, row.by, row.resolved_at) == ("answered", "ann", 200)
     [again] = hand.claim()
     [message] = again.messages
-    assert (message.kind, message.name, message.key, message.value, message.by) == ("resolved", "answered", "ask#1", b"yes", "ann")
+    assert (message.kind, message.name, message.key, message.value, message.by) == (
+        "resolved",
+        "answered",
+        "ask#1",
+        b"yes",
+        "ann",
+    )
     assert store.blobs([b"a"])
     assert store.promises() == []
 
@@ -91,7 +97,7 @@ def test_closing_what_nobody_waits_for(hand, store, owned):
     hand.advance(owned, 1, opened=[a_promise("q", "ask#2")])
     hand.answer("q")
     assert hand.advance(owned, 1, closed=["p", "q"]) is None
-    assert [store.promise(id).state for id in "pq"] == ["cancelled", "answered"]
+    assert [store.promise(each).state for each in "pq"] == ["cancelled", "answered"]
 
 
 def test_an_answer_that_does_not_fit_is_sent_back(hand, store, owned):

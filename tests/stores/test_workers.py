@@ -2,8 +2,10 @@
 
 import os
 import signal
+import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -236,7 +238,8 @@ def test_strange_files_among_the_locks_are_left_alone(file_store, tmp_path):
 
 
 def open_files():
-    return set(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else set()
+    folder = Path("/proc/self/fd")
+    return {file.name for file in folder.iterdir()} if folder.is_dir() else set()
 
 
 def test_no_descriptor_is_left_open(path):
@@ -320,8 +323,6 @@ print("fine")
 
 @posix
 def test_a_forked_child_uses_nothing_of_its_parent(path):
-    import subprocess
-
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", FORKED, path],
         capture_output=True,

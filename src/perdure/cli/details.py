@@ -99,7 +99,7 @@ def show_details(screen: Screen, details: Details, *, full: bool) -> None:
             screen.say(_indented(details.outcome["traceback"].rstrip(), full=True), style="dim")
     if not run.status.ended:
         screen.out.print()
-        screen.note(f"what it waits for: {command_line(f'perdure runs why {run.id}', details.url)}")
+        screen.note(f"what it waits for: {command_line(details.url, 'runs', 'why', run.id)}")
 
 
 def _indented(text: str, *, full: bool) -> str:

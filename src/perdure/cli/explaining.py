@@ -154,7 +154,7 @@ def _tell_queued(facts: _Facts, told: Explanation) -> None:
     told.since = max(filter(None, (told.since, facts.run.created_at)))
     if not facts.workers:
         told.summary = "It waits for a worker, and none is running."
-        hint = command_line("perdure worker FILE", facts.app.url)
+        hint = command_line(facts.app.url, "worker", "FILE")
         told.waits.append(Wait("worker", f"any that knows {facts.row.workflow}", told.since, hint=hint))
     elif not known:
         told.summary = f"No running worker knows the workflow {facts.row.workflow}."
@@ -261,19 +261,19 @@ def _inferred(facts: _Facts) -> list[Wait]:
 
 def _message_wait(facts: _Facts, what: str, name: str = "NAME") -> Wait:
     last = next((entry.at for entry in reversed(facts.journal) if entry.at is not None), None)
-    return Wait("message", what, last, hint=command_line(f"perdure runs send {facts.run.id} {name} JSON", facts.app.url))
+    return Wait("message", what, last, hint=command_line(facts.app.url, "runs", "send", facts.run.id, name, "JSON"))
 
 
 def _promise_wait(facts: _Facts, promise: OpenPromise) -> Wait:
     what = compact(promise.question or promise.name) + (f", to {promise.to}" if promise.to else "")
     if promise.problem:
         what += f" (the last answer was sent back: {promise.problem})"
-    hint = command_line(f"perdure answer {promise.id} {expected(promise.schema).example}", facts.app.url)
+    hint = command_line(facts.app.url, "answer", promise.id, then=expected(promise.schema).example)
     return Wait(promise.kind, what, promise.opened_at, promise.deadline, hint, promise.id)
 
 
 def _child_wait(facts: _Facts, child: RunRow) -> Wait:
-    hint = command_line(f"perdure runs why {child.id}", facts.app.url)
+    hint = command_line(facts.app.url, "runs", "why", child.id)
     return Wait(
         "child",
         f"run {child.id} of {child.workflow}, {child.status}",

@@ -67,7 +67,7 @@ def ask_lines(ask: OpenPromise, url: str) -> list[tuple[str, str]]:
         ("to", ask.to),
         ("open until", f"{ago(ask.deadline)}" if ask.deadline else ""),
         ("sent back", ask.problem),
-        ("answer", command_line(f"perdure answer {ask.id} {expected(ask.schema).example}", url)),
+        ("answer", command_line(url, "answer", ask.id, then=expected(ask.schema).example)),
     ]
 
 
@@ -113,16 +113,14 @@ async def _find(app: App, id: str) -> OpenPromise:
         if found:
             listed = ", ".join(each.id for each in found[:5])
             raise UnknownWait(f"the ids of several open asks begin with {id!r}", hint=f"type more of it: {listed}")
-        raise UnknownWait(
-            f"no ask or promise has the id {id!r}", hint=command_line("perdure inbox", app.url) + " lists the open ones"
-        )
+        raise UnknownWait(f"no ask or promise has the id {id!r}", hint=command_line(app.url, "inbox") + " lists the open ones")
     promise = OpenPromise.of(row)
     if promise.state != "open":
         who = f" by {promise.by}" if promise.by else ""
         raise AlreadyResolved(
             f"{compact(promise.question or promise.name)} was {promise.state}{who} {ago(promise.resolved_at)}; nothing was changed",
             run=promise.run,
-            hint=command_line(f"perdure runs show {promise.run}", app.url),
+            hint=command_line(app.url, "runs", "show", promise.run),
         )
     return promise
 

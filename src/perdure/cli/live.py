@@ -87,7 +87,7 @@ class Live:
         text = f"{row.id}  {row.workflow}"
         if row.status == Status.BLOCKED and row.blocked is not None:
             self._line(row.status, f"{text}  {row.blocked.code} {row.blocked.reason}")
-            self._hint(command_line(f"perdure runs why {row.id}", self._app.url))
+            self._hint(command_line(self._app.url, "runs", "why", row.id))
             return
         if row.started_at and row.ended_at:
             text += f"  after {show(row.ended_at - row.started_at)}"
@@ -108,7 +108,7 @@ class Live:
     def _tell_ask(self, ask: OpenPromise) -> None:
         addressed = f" (to {ask.to})" if ask.to else ""
         self._line("ask", f"{ask.run}  {compact(ask.question or ask.name)}{addressed}")
-        self._hint(command_line(f"perdure answer {ask.id} {expected(ask.schema).example}", self._app.url))
+        self._hint(command_line(self._app.url, "answer", ask.id, then=expected(ask.schema).example))
 
     def _line(self, word: str, text: str) -> None:
         label = Text(word.ljust(9), status_text(word).style if word in set(Status) else "bold magenta")

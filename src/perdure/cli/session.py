@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import getpass
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -84,14 +85,19 @@ async def find_run(app: App, id: str) -> RunRow:
         rows = await app.gate.read(lambda: store.runs_by_number([page.items[0].number]))
         return rows[0]
     if not page.items:
-        raise UnknownRun(f"no run has the id {id!r}, and none begins so", hint=command_line("perdure runs list", app.url))
+        raise UnknownRun(f"no run has the id {id!r}, and none begins so", hint=command_line(app.url, "runs", "list"))
     listed = ", ".join(each.id for each in page.items) + (", …" if page.next else "")
     raise UnknownRun(f"the ids of several runs begin with {id!r}", hint=f"type more of it: {listed}")
 
 
-def command_line(command: str, url: str) -> str:
-    """A command to type, with `--db` if it would else look into another store."""
-    return command if url == resolve(None) else f"{command} --db {url}"
+def command_line(url: str, *words: str, then: str = "") -> str:
+    """A command to type: its words quoted for a shell, `then` as it is, and `--db` if it would else look into another store.
+
+    >>> command_line("sqlite:///a.db", "runs", "why", "my run")
+    "perdure runs why 'my run' --db sqlite:///a.db"
+    """
+    database = [] if url == resolve(None) else ["--db", url]
+    return " ".join(filter(None, (shlex.join(["perdure", *words]), then, shlex.join(database))))
 
 
 def person() -> str:

@@ -57,11 +57,11 @@ def _show(screen: Screen, explanation: Explanation) -> None:
     screen.out.print()
     screen.say(explanation.summary, style="bold")
     screen.fields([("since", moment(explanation.since)), ("at", explanation.where)])
+    if run.blocked is not None and run.status is Status.BLOCKED:
+        _show_sides(screen, explanation)
     for wait in explanation.waits:
         screen.out.print()
         _show_wait(screen, wait)
-    if run.blocked is not None and run.status is Status.BLOCKED:
-        _show_sides(screen, explanation)
     error = explanation.last_error
     if error is not None:
         screen.heading("last error")

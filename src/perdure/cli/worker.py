@@ -150,7 +150,7 @@ class _Hosted:
                 await live.look()
             left = len(hosted.drivers)
         await app.close()
-        self._screen.say("stopped" + (f"; {counted(left, 'run')} of it can go on in the next worker" if left else ""))
+        self._screen.say("stopped" + (f"; what it had goes on in the next worker: {counted(left, 'run')}" if left else ""))
 
     # ── greeting ────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -129,6 +129,7 @@ class Execution:
             return Ended("failed", encode_error(problem))
 
     def end(self, why: str) -> None:
+        """Deliver the end of the run to its code: as `CancelledError` in its main task."""
         if not self.ending and self._main is not None:
             self.ending = why
             self._main.cancel()
@@ -217,6 +218,7 @@ class Execution:
         self._issued.append(operation)
 
     def complete(self, operation: Operation) -> None:
+        """An operation is asked for no more."""
         self.operations.pop(operation.key, None)
         for key in operation.other_keys:
             self.operations.pop(key, None)

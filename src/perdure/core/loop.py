@@ -23,12 +23,13 @@ import heapq
 import inspect
 import sys
 import threading
-from asyncio import events, futures
+from asyncio import events
 from collections import deque
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVarTuple, Unpack
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVarTuple
 
 from .errors import Refused, Spinning
 from .scope import Scope
+from .tasks import RunFuture, RunTask, Timer, origin_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine
@@ -39,61 +40,6 @@ __all__ = ["RunFuture", "RunLoop", "RunTask", "Timer"]
 
 CALLBACKS_PER_DRIVE = 200_000
 CALLBACKS_PER_OPERATION = 20
-
-
-class RunFuture(asyncio.Future[Any]):
-    """A future whose hash is its creation number in its loop."""
-
-    __slots__ = ("number",)
-
-    def __init__(self, *, loop: RunLoop) -> None:
-        super().__init__(loop=loop)
-        loop.created += 1
-        self.number = loop.created
-
-    def __hash__(self) -> int:
-        return self.number
-
-
-class RunTask(asyncio.Task[Any]):
-    """A task with a place in the run's tree of tasks, and a hash that is its creation number among the tasks."""
-
-    __slots__ = ("context", "number", "scope")
-
-    def __init__(self, coro: Any, *, loop: RunLoop, name: str | None, context: contextvars.Context, scope: Scope) -> None:
-        loop.tasks_created += 1
-        self.number = loop.tasks_created
-        self.scope = scope
-        self.context = context
-        super().__init__(coro, loop=loop, name=name or f"Task-{scope.path or 'main'}", context=context)
-
-    def __hash__(self) -> int:
-        return self.number
-
-
-class Timer(asyncio.TimerHandle):
-    """A timer that knows its key and its deadline in whole microseconds."""
-
-    __slots__ = ("deadline", "key", "number")
-
-    key: str
-    deadline: int
-    number: int
-
-    def __lt__(self, other: Any) -> bool:
-        return (self.deadline, self.number) < (other.deadline, other.number)
-
-
-def _origin(callback: Callable[..., Any]) -> str:
-    """What made a timer, from its callback: the name under which its key is counted."""
-    if callback is futures._set_result_unless_cancelled:  # type: ignore[attr-defined]  # noqa: SLF001 - asyncio.sleep's callback has no public name
-        return "sleep"
-    owner = getattr(callback, "__self__", None)
-    if isinstance(owner, asyncio.Timeout):
-        return getattr(owner, "origin", "timeout")
-    if getattr(callback, "__qualname__", "") == "_release_waiter":
-        return "wait"
-    return "call_at"
 
 
 class RunLoop(asyncio.AbstractEventLoop):
@@ -220,14 +166,14 @@ class RunLoop(asyncio.AbstractEventLoop):
         self._ready.append(timer)
 
     def call_at(
-        self, when: float, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts], context: contextvars.Context | None = None
+        self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
     ) -> Timer:
-        return self.set_timer(round(when * 1_000_000), _origin(callback), callback, *args, context=context)
+        return self.set_timer(round(when * 1_000_000), origin_of(callback), callback, *args, context=context)
 
     def call_later(
-        self, delay: float, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts], context: contextvars.Context | None = None
+        self, delay: float, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
     ) -> Timer:
-        return self.set_timer(self.now + round(delay * 1_000_000), _origin(callback), callback, *args, context=context)
+        return self.set_timer(self.now + round(delay * 1_000_000), origin_of(callback), callback, *args, context=context)
 
     def set_timer(
         self,
@@ -262,7 +208,7 @@ class RunLoop(asyncio.AbstractEventLoop):
         return self.now / 1_000_000
 
     def call_soon(
-        self, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts], context: contextvars.Context | None = None
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
     ) -> asyncio.Handle:
         handle = asyncio.Handle(callback, args, self, context)
         if not self.dead:
@@ -270,7 +216,7 @@ class RunLoop(asyncio.AbstractEventLoop):
         return handle
 
     def call_soon_threadsafe(
-        self, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts], context: contextvars.Context | None = None
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
     ) -> asyncio.Handle:
         if self._driving and threading.get_ident() == self._thread:
             return self.call_soon(callback, *args, context=context)
@@ -402,7 +348,9 @@ def _unwind(coro: Any) -> bool:
 
 def _close_generators(awaiting: Any) -> None:
     """Close the async generators that a coroutine reads from, innermost first: before 3.13 its own closing stops at them."""
-    inner = getattr(awaiting, "cr_await", None) or getattr(awaiting, "ag_await", None) or getattr(awaiting, "gi_yieldfrom", None)
+    inner = (
+        getattr(awaiting, "cr_await", None) or getattr(awaiting, "ag_await", None) or getattr(awaiting, "gi_yieldfrom", None)
+    )
     if inner is None:
         return
     if type(inner).__name__ not in ("async_generator_asend", "async_generator_athrow"):

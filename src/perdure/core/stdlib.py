@@ -115,7 +115,7 @@ def _number_gatherings() -> None:
 
 
 def _dispatch_wait_for(original: Callable[..., Any]) -> Callable[..., Any]:
-    async def wait_for(fut, timeout):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202, ASYNC109 - the original's signature
+    async def wait_for(fut, timeout):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202 - the original's signature
         if _perdure_on_run():  # type: ignore[name-defined]  # noqa: F821 - a global of asyncio.tasks, see install()
             return await _perdure_wait_for(fut, timeout)  # type: ignore[name-defined]  # noqa: F821
         return await _perdure_original_wait_for(fut, timeout)  # type: ignore[name-defined]  # noqa: F821

@@ -36,6 +36,7 @@ def blocking(error: BaseException, execution: Execution | None, *, build: str, a
 
 
 def stuck_error(run: str, execution: Execution) -> Stuck:
+    """The error of a run whose code waits for what nothing can bring."""
     return Stuck(
         f"workflow code waits for something that nothing can ever bring, at {execution.where() or 'an unknown place'}",
         run=run,

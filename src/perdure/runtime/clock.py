@@ -45,10 +45,13 @@ class SystemClock:
         self._loop = loop
 
     def now(self) -> int:
+        """The time now."""
         return time.time_ns() // 1000
 
     def call_at(self, when: int, callback: Callable[[], None]) -> Alarm:
+        """Call `callback` at `when`."""
         return self.call_later(when - self.now(), callback)
 
     def call_later(self, delay: int, callback: Callable[[], None]) -> Alarm:
+        """Call `callback` after `delay` µs."""
         return self._loop.call_later(min(max(delay, 0) / 1_000_000, self.LONGEST), callback)

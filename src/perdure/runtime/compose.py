@@ -247,7 +247,9 @@ class _Composition:
             operation = self.driver.execution.operations.get(key) if self.driver.execution is not None else None
             if operation is None:
                 continue
-            note = Note(attempt=steps.next_attempt(operation), digest=operation.digest, worker=worker.number, claim=self.driver.claim)
+            note = Note(
+                attempt=steps.next_attempt(operation), digest=operation.digest, worker=worker.number, claim=self.driver.claim
+            )
             self._add(Entry(0, Kind.BEGUN, key, 0, None, False, note), self.now, None)
             self.driver.starting.append(key)
 

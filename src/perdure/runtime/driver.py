@@ -17,14 +17,10 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from perdure.core.codec import natural_encode
 from perdure.core.entry import Entry, Kind
 from perdure.core.errors import Diverged, Poisoned
 from perdure.core.execution import Execution
 from perdure.core.facts import RunFacts
-from perdure.core.payload import pack, unpack
 from perdure.stores.base import Advance, Cancel, Conflict, Lost, Park
 from perdure.stores.rows import InboxKind
 
@@ -40,7 +36,7 @@ if TYPE_CHECKING:
     from perdure.core.definition import WorkflowDefinition
     from perdure.core.operation import Operation
     from perdure.stores.base import Outcome
-    from perdure.stores.rows import Message, PublishedRow, RunRow
+    from perdure.stores.rows import Message, RunRow
 
     from .arrival import Arrival
     from .worker import Worker
@@ -88,7 +84,6 @@ class Driver:
         self.reopened: list[tuple[str, str]] = []
         self.seen = row.inbox  # the inbox counter up to the messages that came in
         self.last_message = 0
-        self.ending = ""
         self.halting: Park | None = None
         self.unfed: list[Entry] = []
         self.starting: list[str] = []  # keys of attempts that start when their begun entry is durable
@@ -129,6 +124,7 @@ class Driver:
         replay(self, new_execution(self, entries), entries, 0, messages)
 
     def go_live(self, messages: list[tuple[Message, bytes | None]]) -> None:
+        """The journal is replayed: what the code asks for from now on is new."""
         execution = self.execution
         assert execution is not None
         execution.replaying = False
@@ -183,28 +179,10 @@ class Driver:
         self.waiting_for_messages = False
         self.wake()
 
-    def recall_progress(self, published: list[PublishedRow]) -> None:
-        """What earlier attempts reported of their progress."""
-        for row in published:
-            if row.key.startswith(PROGRESS):
-                self.steps.progress[row.key.removeprefix(PROGRESS)] = msgspec.json.decode(unpack(row.value, lambda _: {}))
-
     def arrive(self, arrival: Arrival) -> None:
         """Something that is to become an entry."""
         self.arrivals.append(arrival)
         self.wake()
-
-    def publish(self, key: str, value: Any) -> None:
-        """Show a value from inside a step."""
-        data, blobs = pack(natural_encode(value), cap=self.worker.options.payload_cap, where=f"published {key}")
-        self.published[key] = data
-        self.blobs.extend(blobs)
-        self.wake()
-
-    def publish_progress(self, key: str, progress: Any) -> None:
-        """Keep what a step reports of its progress, for its next attempt."""
-        self.steps.progress[key] = progress
-        self.publish(f"{PROGRESS}{key}", progress)
 
     def wake(self) -> None:
         """Take a turn soon."""
@@ -222,6 +200,7 @@ class Driver:
             self.block(execution.loop.refusal)
 
     def unhandled(self, context: dict[str, Any]) -> None:
+        """An error in workflow code that nobody awaited."""
         if self.execution is not None and not self.execution.replaying:
             logger.error(
                 context.get("message", "error in workflow code"), exc_info=context.get("exception"), extra=self.extra()
@@ -327,10 +306,9 @@ class Driver:
 
     def note_ending(self, entry: Entry) -> None:
         """The grace for unwinding runs from the entry that ended the run."""
-        if entry.kind == Kind.CANCEL or (entry.kind == Kind.EXPIRED and entry.note is not None and entry.note.name != "grace"):
-            if not self.agenda.grace_ends:
-                self.agenda.grace_ends = entry.time + self.worker.options.cancel_grace
-                self.ending = "cancel" if entry.kind == Kind.CANCEL else "expiry"
+        of_the_run = entry.kind == Kind.EXPIRED and entry.note is not None and entry.note.name != "grace"
+        if (entry.kind == Kind.CANCEL or of_the_run) and not self.agenda.grace_ends:
+            self.agenda.grace_ends = entry.time + self.worker.options.cancel_grace
 
     def _collect(self, *, recovered: bool = False) -> None:
         """Take what the code asked for: commands wait for the next turn, steps start unless commands come first."""
@@ -492,6 +470,7 @@ class Driver:
             self.execution = None
 
     def forget(self, execution: Execution) -> None:
+        """Drop an execution; a workflow that resists is not evicted again."""
         resisting = execution.drop()
         if resisting:
             self.worker.unevictable.add(self.row.workflow)
@@ -508,7 +487,3 @@ class Driver:
         """The command under a key, if it is not recorded yet."""
         operation = self.execution.operations.get(key) if self.execution is not None else None
         return operation if operation is not None and operation.kind is not Kind.STEP else None
-
-
-PROGRESS = "~progress/"
-"""Published keys that start with this hold the progress of steps."""

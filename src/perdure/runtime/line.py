@@ -41,9 +41,11 @@ class ThreadLine:
         self._thread.start()
 
     def submit(self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], None]) -> None:
+        """Run `work`, then report to `done`."""
         self._work.put((work, done))
 
     def close(self) -> None:
+        """Finish what was submitted, then end the thread."""
         self._work.put(None)
         self._thread.join(timeout=60)
 
@@ -69,6 +71,7 @@ class InlineLine:
         self._loop = loop
 
     def submit(self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], None]) -> None:
+        """Run `work`, then report to `done`."""
         result, error = None, None
         try:
             result = work()

@@ -118,7 +118,7 @@ class Process:
             self.store, self.number, self.writes, self.clock, lease=self.options.lease, on_fenced=self._on_fenced
         )
         if self.threads:
-            self._keeper = LeaseKeeper(self.options.lease, self.beat, lambda: self.describe())
+            self._keeper = LeaseKeeper(self.options.lease, self.beat, self._describe)
             self._keeper.start()
             self._watch()
             self.look_for_dead()
@@ -190,6 +190,9 @@ class Process:
         """Take over from processes that are known to have ended."""
         for worker in self.store.dead_workers():
             self.take_over(worker, proven=True)
+
+    def _describe(self) -> str:
+        return self.describe()  # set after the keeper was made
 
     def changed(self) -> None:
         """Somebody, perhaps another process, may have committed something."""

@@ -25,6 +25,7 @@ REPLAY_SLICE = 2_000
 
 
 def new_execution(driver: Driver, entries: list[Entry]) -> Execution:
+    """A fresh execution for a journal."""
     execution = Execution(driver.definition, driver.facts, on_foreign=driver.foreign_call)
     execution.loop.unhandled = driver.unhandled
     execution.patches_recorded = frozenset(entry.key for entry in entries if entry.kind == Kind.PATCHED)
@@ -34,6 +35,7 @@ def new_execution(driver: Driver, entries: list[Entry]) -> Execution:
 def replay(
     driver: Driver, execution: Execution, entries: list[Entry], start: int, messages: list[tuple[Message, bytes | None]]
 ) -> None:
+    """Feed a journal, a slice at a time, then let the run go live."""
     if driver.gone:
         return
     end = min(start + REPLAY_SLICE, len(entries))
@@ -86,6 +88,7 @@ def rebuild(driver: Driver) -> bool:
 
 
 def drift_error(driver: Driver, execution: Execution) -> Drifted:
+    """The error of a test whose replay asked for a step with other arguments."""
     drift = execution.drifts[0]
     error = Drifted(
         f"replayed, the step was asked for with other arguments: recorded {readable(drift.recorded)}, "

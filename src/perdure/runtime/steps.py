@@ -13,11 +13,13 @@ import random
 import traceback
 from typing import TYPE_CHECKING, Any
 
-from perdure.core.codec import encode_error
+import msgspec
+
+from perdure.core.codec import encode_error, natural_encode
 from perdure.core.duration import show
 from perdure.core.entry import Entry, Kind, Note
 from perdure.core.errors import InDoubt, NotStorable, StepError
-from perdure.core.payload import pack
+from perdure.core.payload import pack, unpack
 from perdure.core.retry import retry_after
 
 from .arrival import Arrival
@@ -25,12 +27,17 @@ from .attempt import Attempt, StepFacts
 
 if TYPE_CHECKING:
     from perdure.core.operation import Operation
+    from perdure.stores.rows import PublishedRow
 
     from .driver import Driver
 
-__all__ = ["Steps"]
+__all__ = ["PROGRESS", "Steps"]
 
 logger = logging.getLogger("perdure.step")
+
+
+PROGRESS = "~progress/"
+"""Published keys that start with this hold the progress of steps."""
 
 
 class Steps:
@@ -117,14 +124,16 @@ class Steps:
             driver.identity,
             definition,
             self.progress.get(operation.key),
-            lambda progress: driver.publish_progress(operation.key, progress),
-            driver.publish,
+            lambda progress: self.publish_progress(operation.key, progress),
+            self.publish,
         )
         args = call.args if call.bound is None else (call.bound, *call.args)
         stub = driver.worker.stubs.get(definition.name) if driver.worker.stubs else None
         if stub is not None:
             facts.definition = dataclasses.replace(definition, fn=stub.body, is_async=True)
-        attempt = Attempt(facts, operation, args, call.kwargs, clock=driver.worker.clock, pool=driver.worker.pool, ended=self._ended)
+        attempt = Attempt(
+            facts, operation, args, call.kwargs, clock=driver.worker.clock, pool=driver.worker.pool, ended=self._ended
+        )
         self.running[operation.key] = attempt
         attempt.start(driver.worker.loop, operation.context or contextvars.Context())
 
@@ -176,7 +185,7 @@ class Steps:
         if failures < retry.attempts and retry.wants(error, listed_only=definition.once):
             now = self._driver.now()
             asked = retry_after(error, now)
-            wait = asked if asked is not None else retry.delay(failures, random.random())  # noqa: S311 - jitter is no secret
+            wait = asked if asked is not None else retry.delay(failures, random.random())
             note.attempt, note.retry_at = failures, now + wait
             logger.warning(
                 "attempt %d of %s failed, the next one starts in %s: %s: %s",
@@ -247,6 +256,26 @@ class Steps:
         else:
             self._doubt(operation, "its probe could not find out what became of it")
         self._driver.wake()
+
+    # ── what bodies show ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def recall_progress(self, published: list[PublishedRow]) -> None:
+        """What earlier attempts reported of their progress."""
+        for row in published:
+            if row.key.startswith(PROGRESS):
+                self.progress[row.key.removeprefix(PROGRESS)] = msgspec.json.decode(unpack(row.value, lambda _: {}))
+
+    def publish(self, key: str, value: Any) -> None:
+        """Show a value from inside a step."""
+        data, blobs = pack(natural_encode(value), cap=self._driver.worker.options.payload_cap, where=f"published {key}")
+        self._driver.published[key] = data
+        self._driver.blobs.extend(blobs)
+        self._driver.wake()
+
+    def publish_progress(self, key: str, progress: Any) -> None:
+        """Keep what a step reports of its progress, for its next attempt."""
+        self.progress[key] = progress
+        self.publish(f"{PROGRESS}{key}", progress)
 
     # ── stopping ────────────────────────────────────────────────────────────────────────────────────────────────────
 

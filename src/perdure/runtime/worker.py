@@ -207,7 +207,7 @@ class Worker:
             if isinstance(entries, BaseException):
                 driver.block(entries)
             else:
-                driver.recall_progress(progress)
+                driver.steps.recall_progress(progress)
                 driver.load(entries, messages)
 
     def poll_if_busy(self) -> None:

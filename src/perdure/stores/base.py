@@ -104,7 +104,8 @@ class Started(msgspec.Struct):
 
 class Send(msgspec.Struct, kw_only=True):
     """Leave a message in a run's inbox, found by `run_id`. Outcome: the message's number (an int), or `UnknownRun`,
-    or `RunEnded`. A message whose `uid` was left for this run before is not left again: the outcome is 0."""
+    or `RunEnded`. A message whose `uid` was left for this run before is not left again: the outcome is 0.
+    """
 
     run_id: str
     message: Message
@@ -144,7 +145,8 @@ class Cancel(msgspec.Struct, kw_only=True):
 
 class Pause(msgspec.Struct, kw_only=True):
     """Pause a run: at once if nobody owns it (status `paused`, not due), else by a `pause` message to its owner.
-    Outcome: the status before; `UnknownRun`, `RunEnded`."""
+    Outcome: the status before; `UnknownRun`, `RunEnded`.
+    """
 
     run_id: str
     by: str
@@ -153,7 +155,8 @@ class Pause(msgspec.Struct, kw_only=True):
 
 class Resume(msgspec.Struct, kw_only=True):
     """Undo a pause, or let every build try a blocked run again: queued and due now (and a `resume` message if it is owned).
-    Outcome: the status before; `UnknownRun`, `RunEnded`."""
+    Outcome: the status before; `UnknownRun`, `RunEnded`.
+    """
 
     run_id: str
     by: str
@@ -204,7 +207,8 @@ class Park(msgspec.Struct, kw_only=True):
 
 class End(msgspec.Struct, kw_only=True):
     """The run's final outcome. Its open promises become `cancelled`, its inbox is emptied, its live attached children get
-    their cancellation requested, and its parent, if live, gets a `child_ended` message with this value."""
+    their cancellation requested, and its parent, if live, gets a `child_ended` message with this value.
+    """
 
     status: str  # succeeded | failed | cancelled
     value: bytes | None
@@ -227,7 +231,9 @@ class Advance(msgspec.Struct, kw_only=True):
     blobs: list[Blob] = msgspec.field(default_factory=list)
     consumed: list[int] = msgspec.field(default_factory=list)  # inbox rows that `entries` record; all must exist
     opened: list[PromiseRow] = msgspec.field(default_factory=list)
-    expired: list[str] = msgspec.field(default_factory=list)  # promises whose deadline is recorded; Conflict("answered") if not open
+    expired: list[str] = msgspec.field(
+        default_factory=list
+    )  # promises whose deadline is recorded; Conflict("answered") if not open
     closed: list[str] = msgspec.field(default_factory=list)  # open promises nobody waits for any more: become `cancelled`
     reopened: list[tuple[str, str]] = msgspec.field(default_factory=list)  # (promise, problem): its answer was sent back
     children: list[Start] = msgspec.field(default_factory=list)  # Conflict("child", i) if its id is taken by another run
@@ -325,7 +331,8 @@ class Store(Protocol):
 
     def dead_workers(self) -> list[int]:
         """Workers of this machine whose process is proven dead though their row has not ended. Makes no query when nothing
-        changed; `[]` where the store cannot know."""
+        changed; `[]` where the store cannot know.
+        """
         ...
 
     def changed(self) -> bool:
@@ -376,7 +383,9 @@ class Store(Protocol):
         """How many runs there are, per status."""
         ...
 
-    def promises(self, *, open_only: bool = True, run: int = 0, kind: str = "", to: str = "", after: str = "", limit: int = 100) -> list[PromiseRow]:
+    def promises(
+        self, *, open_only: bool = True, run: int = 0, kind: str = "", to: str = "", after: str = "", limit: int = 100
+    ) -> list[PromiseRow]:
         """Promises and asks, oldest first, in pages by the id of the last one seen."""
         ...
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-
 import msgspec
-
-from perdure.core.entry import Entry
 
 __all__ = ["Blocked", "Claimed", "InboxKind", "Message", "PromiseRow", "PublishedRow", "RunRow", "Suspect", "WorkerRow"]
 
@@ -145,5 +142,3 @@ class WorkerRow(msgspec.Struct, kw_only=True):
     ended_at: int = 0
     end: str = ""  # closed | dead (proven) | expired (only its lease ran out)
     runs: int = 0  # filled when read: runs it owns
-
-

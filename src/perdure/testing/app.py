@@ -68,6 +68,7 @@ class TestApp(App):
     # ── opening ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def open(self) -> Self:
+        """Open the store and start the virtual clock."""
         await super().open()
         if self._worker is not None:
             self._worker.stubs = self._stubs
@@ -75,6 +76,7 @@ class TestApp(App):
         return self
 
     async def close(self) -> None:
+        """Stop everything at once."""
         if self._pilot is not None:
             self._pilot.cancel()
             with contextlib.suppress(asyncio.CancelledError):

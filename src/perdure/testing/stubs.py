@@ -17,7 +17,9 @@ class Stub:
     list of results and errors, one per attempt.
     """
 
-    def __init__(self, returns: Any = MISSING, raises: BaseException | type[BaseException] | None = None, side_effect: Any = None) -> None:
+    def __init__(
+        self, returns: Any = MISSING, raises: BaseException | type[BaseException] | None = None, side_effect: Any = None
+    ) -> None:
         given = [returns is not MISSING, raises is not None, side_effect is not None]
         if sum(given) != 1:
             raise TypeError("a stub needs exactly one of returns=, raises= and side_effect=")

@@ -123,7 +123,7 @@ class Pair(NamedTuple):
     right: date | None = None
 
 
-Old = collections.namedtuple("Old", "a b")  # noqa: PYI024 - untyped ones exist
+Old = collections.namedtuple("Old", "a b")
 
 
 class Movie(TypedDict):

@@ -52,7 +52,7 @@ def validation_error() -> Exception:
         TimeoutError("late"),
         asyncio.CancelledError(),
         asyncio.CancelledError("why"),
-        asyncio.TimeoutError(),
+        TimeoutError(),
         KeyboardInterrupt(),
         SystemExit(3),
         StopIteration(7),
@@ -216,7 +216,7 @@ def test_what_cannot_be_stored_of_an_exception_is_left_out_and_the_class_stays()
     assert type(back) is s.WithClient
     assert (str(back), back.status) == ("down", 503)
     with pytest.raises(AttributeError):
-        back.client  # noqa: B018 - that it is not there is the point
+        back.client
 
 
 def test_arguments_that_cannot_be_stored_stand_as_their_text() -> None:
@@ -311,7 +311,9 @@ def test_p69_a_module_s_getattr_is_not_asked(monkeypatch: pytest.MonkeyPatch) ->
     assert type(decode_error(data)) is StepError
 
 
-@pytest.mark.parametrize("data", [b"", b"null", b"[1]", b"{}", b'{"module":1,"name":2}', b"\xff", b'{"module":"a"}', b"[" * 100_000])
+@pytest.mark.parametrize(
+    "data", [b"", b"null", b"[1]", b"{}", b'{"module":1,"name":2}', b"\xff", b'{"module":"a"}', b"[" * 100_000]
+)
 def test_damaged_bytes_give_a_typed_error_and_raise_nothing(data: bytes) -> None:
     assert isinstance(decode_error(data), NotRestorable)
 
@@ -353,7 +355,11 @@ carried = st.recursive(
 )
 
 
-@given(carried | st.sets(st.integers() | st.text()) | st.dictionaries(st.sampled_from(["$items", "$pairs", "$text", "$shown", "a"]), json_values))
+@given(
+    carried
+    | st.sets(st.integers() | st.text())
+    | st.dictionaries(st.sampled_from(["$items", "$pairs", "$text", "$shown", "a"]), json_values)
+)
 def test_what_exceptions_carry_comes_back(value: Any) -> None:
     back = restore(store(value))
     assert back == value

@@ -20,9 +20,9 @@ import annotated_types
 import msgspec
 import pydantic
 import pytest
+
 from perdure.core.codec import Schema, schema_of, validate
 from perdure.core.errors import NotRestorable, NotStorable
-
 from tests.core.codec import samples as s
 
 WHEN = dt.datetime(2026, 3, 1, 12, 30, 0, 5, tzinfo=dt.UTC)
@@ -113,7 +113,7 @@ GOOD: list[tuple[Any, Any]] = [
     (set[int] | list[int] | tuple[int, ...], (1,)),
     (Literal["a", 1, True, None], True),
     (Literal["a", 1], 1),
-    (Literal["a"] | Literal["b"], "b"),
+    (Literal["a", "b"], "b"),
     (Literal[s.Color.RED], s.Color.RED),
     (s.Color, s.Color.RED),
     (s.Level, s.Level.HIGH),

@@ -4,7 +4,6 @@ Read by their attribute names, so annotated-types, pydantic's `Field` and `msgsp
 describe; they do not decide what can be stored.
 """
 
-
 from __future__ import annotations
 
 from typing import Any
