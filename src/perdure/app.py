@@ -280,7 +280,7 @@ class App:
 
     async def _by_name(self, name: str, args: Mapping[str, Any] | Sequence[Any]) -> tuple[Any, bytes]:
         definition = self.definitions.workflow(name) or definitions.workflow(name)
-        positional, named = ((), dict(args)) if hasattr(args, "keys") else (tuple(args), {})  # type: ignore[call-overload]
+        positional, named = ((), dict(args)) if hasattr(args, "keys") else (tuple(args), {})
         if definition is not None:
             return definition, definition.arguments.encode(positional, named)
         known = set(self.definitions.names())

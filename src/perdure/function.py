@@ -31,7 +31,7 @@ class Definable(Generic[P, R]):
     __wrapped__: Callable[..., Any]
 
     def __init__(self, fn: Callable[..., Any], name: str) -> None:
-        functools.update_wrapper(self, fn)
+        functools.update_wrapper(self, fn)  # type: ignore[arg-type]  # it sets attributes on whatever it is given
         self.fn = fn
         self.name = name
         self.__defaults__ = getattr(fn, "__defaults__", None)

@@ -78,7 +78,7 @@ class BoundStep(Generic[P, R]):
         self.__name__ = step.__name__
         self.__qualname__ = step.__qualname__
         self.__doc__ = step.__doc__
-        self.__wrapped__ = step.fn.__get__(instance)  # type: ignore[attr-defined]
+        self.__wrapped__ = step.fn.__get__(instance)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> StepCall[R]:
         """A call of this step, inert until it is awaited."""

@@ -52,5 +52,5 @@ async def outside(app: App) -> None:
     assert_type(run, Handle[str])
     assert_type(await run.result(), str)
     assert_type(await app.run(parent()), int)
-    await app.start(research(3))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    await search(1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await app.start(research(3))  # type: ignore[arg-type]
+    await search(1)  # type: ignore[arg-type]

@@ -89,7 +89,7 @@ class RunLoop(asyncio.AbstractEventLoop):
             count = 0
             while ready:
                 handle = ready.popleft()
-                if not handle._cancelled:  # type: ignore[attr-defined]  # noqa: SLF001 - as every event loop does
+                if not handle._cancelled:  # noqa: SLF001 - as every event loop does
                     try:
                         handle._run()  # noqa: SLF001
                     except SystemExit:
@@ -373,7 +373,7 @@ def _close_generator(generator: AsyncGenerator[Any, Any]) -> None:
     except BaseException:  # noqa: BLE001 - as above; StopIteration is the good end
         return
     _unwind(closing)
-    if generator.ag_frame is not None:
+    if generator.ag_frame is not None:  # type: ignore[attr-defined]  # the protocol does not name it
         _KEPT.append(generator)
 
 

@@ -109,7 +109,7 @@ def _number_gatherings() -> None:
         make(self, children, loop=loop)
 
     def number(self: Any) -> int:
-        return getattr(self, "_perdure_number", None) or by_address(self)
+        return getattr(self, "_perdure_number", None) or by_address(self)  # type: ignore[no-any-return]
 
     kind.__init__, kind.__hash__ = init, number
 

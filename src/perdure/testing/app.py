@@ -111,7 +111,7 @@ class TestApp(App):
     def _make_store(self) -> Store:
         if self._kept is None:
             self._kept = _KeptStore(super()._make_store())
-        return self._kept  # type: ignore[return-value]  # it passes every verb on
+        return self._kept
 
     def _make_clock(self) -> Clock:
         return self.clock
@@ -183,7 +183,7 @@ class TestApp(App):
         seeker = (to, asyncio.get_running_loop().create_future())
         self._seekers.append(seeker)
         try:
-            return await seeker[1]
+            return await seeker[1]  # type: ignore[no-any-return]
         finally:
             self._seekers.remove(seeker)
 

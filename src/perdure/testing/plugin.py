@@ -47,7 +47,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     arguments: dict[str, Any] = {name: pyfuncitem.funcargs[name] for name in names if name in pyfuncitem.funcargs}
 
     async def test() -> None:
-        async with pyfuncitem.funcargs["perdure_app"]:
+        app: Any = pyfuncitem.funcargs["perdure_app"]
+        async with app:
             await pyfuncitem.obj(**arguments)
 
     asyncio.run(test())
