@@ -102,8 +102,9 @@ async def sleepers(options):
 
 
 def count_queries(store):
-    """Count round trips to the database from now on: each time that a verb of the store takes one of its connections."""
-    counts = {"queries": 0, "statements": 0}
+    """Count from now on: queries (each time that a verb of the store takes one of its connections), the statements in them,
+    and looks at the counter by which SQLite tells in shared memory that others have committed."""
+    counts = {"queries": 0, "statements": 0, "looks": 0}
     opened = store._opened
 
     def executed(*_):
@@ -122,7 +123,7 @@ def count_queries(store):
     look = store._watch.look
 
     def looking(connection):
-        counts["queries"] += 1
+        counts["looks"] += 1
         look(connection)
 
     store._watch.look = looking
@@ -148,6 +149,7 @@ async def idle(options):
         **meter.facts(),
         "queries_per_min": round(counts["queries"] * a_minute, 1),
         "statements_per_min": round(counts["statements"] * a_minute, 1),
+        "looks_per_min": round(counts["looks"] * a_minute, 1),
         "commits_per_min": round(commits * a_minute, 1),
         "cpu_pct": round(100 * meter.cpu / meter.wall, 3),
         "rss_mib": round(memory / 1024, 1),

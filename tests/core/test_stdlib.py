@@ -3,6 +3,7 @@
 import asyncio
 import subprocess
 import sys
+import threading
 from asyncio import as_completed, wait_for  # taken before `install()`, as libraries do
 
 import pytest
@@ -259,9 +260,10 @@ def test_anyio_cancels_a_group_when_one_fails():
     assert finish(main())[0] == ["cancelled"]
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # the thread is told, too
 def test_S25_a_thread_of_anyio_is_noted_and_its_return_refused():
     anyio = with_anyio()
-    told = []
+    told, before = [], threading.enumerate()
 
     async def main():
         await anyio.to_thread.run_sync(int)
@@ -271,6 +273,11 @@ def test_S25_a_thread_of_anyio_is_noted_and_its_return_refused():
     loop.drive()
     assert "threading.Thread.start()" in loop.thread.message
     assert __file__ in loop.thread.message
+    for thread in threading.enumerate():
+        if thread not in before:
+            thread.join(10)
+    assert told == [True]
+    assert loop.refusal is loop.thread
     loop.drop()
 
 

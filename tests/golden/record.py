@@ -126,12 +126,11 @@ async def waits_for(app, run):
 async def receives(app, run):
     await run.send("message", "the first")
     await run.send("message", {"number": 2, "text": "zweitens: ü"})
-    await run.send("order", {"article": "llama", "count": 3})
-    await app.settle()
     await run.send("stop", None)
-    await app.advance("1m")
+    assert await run.request("order", {"article": "llama", "count": 3}, id="order-1") == {"accepted": 3}
     await app.advance("1h")
     await run.send("right", 1)
+    await app.settle()
     await run.send("left", 2)
     await _result(run)
 

@@ -220,7 +220,7 @@ class RunLoop(asyncio.AbstractEventLoop):
     ) -> asyncio.Handle:
         if self._driving and threading.get_ident() == self._thread:
             return self.call_soon(callback, *args, context=context)
-        error = self._refusal("call_soon_threadsafe from another thread")
+        error = self._keep(self.thread or _refused("call_soon_threadsafe from another thread"))
         if self._on_foreign is not None and not self.dead:
             self._on_foreign()
         raise error
@@ -287,19 +287,18 @@ class RunLoop(asyncio.AbstractEventLoop):
 
     def refuse(self, call: str) -> NoReturn:
         """Keep and raise the error for a call that workflow code may not make."""
-        raise self._refusal(call)
+        raise self._keep(_refused(call))
 
     def thread_started(self) -> None:
         """Note that workflow code started a thread.
 
         That alone is harmless (libraries keep threads for logs and traces), so nothing is raised. But code that then waits for
-        what only the thread can bring is not stuck by itself: it did what is refused, and `thread` says so.
+        what only the thread can bring did what is refused, and this says where.
         """
         if self.thread is None and self._driving:
             self.thread = _refused("threading.Thread.start()")
 
-    def _refusal(self, call: str) -> Refused:
-        error = _refused(call)
+    def _keep(self, error: Refused) -> Refused:
         if self.refusal is None and not self.dead:
             self.refusal = error
         return error
