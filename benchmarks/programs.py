@@ -5,7 +5,7 @@ import random
 from datetime import datetime
 from functools import lru_cache
 
-from perdure import receive, sleep_until, step, workflow
+from perdure import current_run, receive, sleep_until, step, workflow
 
 TEXT = "".join(random.Random(1).choices("abcdefghijklmnopqrstuvwxyz 0123456789", k=1024))
 
@@ -101,7 +101,7 @@ async def conversation(turns: int) -> int:
 @step(name="benchmark.model")
 async def model(messages: list) -> dict:
     """A model that asks for a tool."""
-    return {"role": "assistant", "tool": "search", "content": text_of(len(messages), 4096)}
+    return {"role": "assistant", "tool": "search", "content": text_of(f"{messages[0]['content']} {len(messages)}", 4096)}
 
 
 @step(name="benchmark.tool")
@@ -113,8 +113,9 @@ async def tool(query: str) -> dict:
 @workflow(name="benchmark.agent")
 async def agent(turns: int) -> str:
     """An agent: a model's step and a tool's step per turn."""
-    messages = [{"role": "user", "content": "Find out about llamas."}]
+    task = f"Find out about llama {current_run().id}."  # no two runs share content
+    messages = [{"role": "user", "content": task}]
     for turn in range(turns):
         messages.append(await model(messages))
-        messages.append(await tool(f"query {turn}"))
+        messages.append(await tool(f"{task} {turn}"))
     return messages[-1]["content"][:100]

@@ -4,6 +4,8 @@ import asyncio
 import time
 from datetime import UTC, datetime, timedelta
 
+import apsw
+
 from perdure import App
 
 from .measuring import Meter, commit_times, committer_of, head, in_ms, latencies, percentile, resident_kib, settle, tell
@@ -13,15 +15,17 @@ AT_ONCE = 256
 """Runs that are started at once when there are many."""
 
 
-async def start_many(app, count, make):
-    """Start runs and give their handles."""
+async def start_many(app, count, make, *, keep=True):
+    """Start runs and give their handles, if those are to be kept."""
     handles, numbers = [], iter(range(count))
     done = 0
 
     async def start_some():
         nonlocal done
         for _ in numbers:
-            handles.append(await app.start(make()))
+            handle = await app.start(make())
+            if keep:
+                handles.append(handle)
             done += 1
             if done % 10_000 == 0:
                 tell(f"{done} of {count} runs started, {len(app.worker.drivers)} in memory")
@@ -75,12 +79,12 @@ async def sleepers(options):
         for handle in await start_many(app, 512, lambda: sleeping(datetime.now(UTC) + timedelta(seconds=0.2))):
             await handle.result()
         await settle(app)
-        before = resident_kib()
+        before, cached_before = resident_kib(), apsw.memory_used()
         wake = datetime.now(UTC) + timedelta(seconds=lead)
         with Meter() as parking:
-            await start_many(app, options.n, lambda: sleeping(wake))
+            await start_many(app, options.n, lambda: sleeping(wake), keep=False)
             await settle(app)
-        after = resident_kib()
+        after, cached = resident_kib(), apsw.memory_used()
         left = (wake - datetime.now(UTC)).total_seconds()
         if left < 0:
             raise SystemExit(f"not all runs were parked when their time came: give more than --lead {lead}")
@@ -94,6 +98,7 @@ async def sleepers(options):
         **head(options),
         **meter.facts(),
         "rss_kib_per_run": round((after - before) / options.n, 3),
+        "of_it_sqlite_cache": round((cached - cached_before) / 1024 / options.n, 3),
         "wake_all_s": round(meter.wall, 3),
         "park_all_s": round(parking.wall, 3),
         "cpu_us_per_wake": round(meter.cpu / options.n * 1e6, 1),
@@ -134,7 +139,7 @@ async def idle(options):
     """A worker with N parked runs and nothing to do."""
     options.with_defaults(n=100_000)
     async with App(options.url, residency=0) as app:
-        await start_many(app, options.n, waiting)
+        await start_many(app, options.n, waiting, keep=False)
         await settle(app)
     async with App(options.url) as app:
         await asyncio.sleep(1)  # what opening brings with it
