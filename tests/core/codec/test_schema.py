@@ -453,6 +453,13 @@ def test_type_statements() -> None:
         schema_of(s.Json).encode({"a": [(1,)]})  # type: ignore[attr-defined]
 
 
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="the `type` statement")
+def test_a_recursive_alias_is_described_without_end() -> None:
+    described = schema_of(s.Json).json_schema()  # type: ignore[attr-defined]
+    assert validate({"a": [1, {"b": [None, "c"]}]}, described) == []
+    assert described["$defs"]
+
+
 def test_a_typing_extensions_alias() -> None:
     extensions = pytest.importorskip("typing_extensions")
     trip(extensions.TypeAliasType("Dates", list[dt.date]), [dt.date(2026, 1, 1)])

@@ -98,6 +98,7 @@ class Deferred(Node):
         self.shapes = shapes
         self._make = make
         self._node: Node | None = None
+        self._described_as: str | None = None  # while it is described: "" or, once it meets itself, its name in `$defs`
 
     def node(self) -> Node:
         """The node itself. A failure is not remembered: the name may be defined later."""
@@ -112,4 +113,28 @@ class Deferred(Node):
         return self.node().load(plain)
 
     def describe(self, definitions: Definitions) -> dict[str, Any]:
-        return self.node().describe(definitions)
+        # A record breaks its own circle by a `$ref`; a recursive alias has no record in it, so the circle is broken here.
+        if self._described_as is not None:
+            if not self._described_as:
+                self._described_as = _free_name(self.label, definitions)
+                definitions[self._described_as] = {}
+            return {"$ref": f"#/$defs/{self._described_as}"}
+        self._described_as = ""
+        try:
+            schema = self.node().describe(definitions)
+            if not self._described_as:
+                return schema
+            definitions[self._described_as] = schema
+            return {"$ref": f"#/$defs/{self._described_as}"}
+        finally:
+            self._described_as = None
+
+
+def _free_name(label: str, definitions: Definitions) -> str:
+    """A name for `$defs` that no other definition has, and that needs no escaping in a JSON pointer (RFC 6901)."""
+    plain = label.replace("/", ".").replace("~", ".")
+    name, number = plain, 1
+    while name in definitions:
+        number += 1
+        name = f"{plain}.{number}"
+    return name
