@@ -61,7 +61,7 @@ def test_a_page_says_how_to_go_on(perdure):
 
 def test_an_empty_list_is_no_error(perdure):
     result = perdure("runs", "list", "--workflow", "nobody's")
-    assert result.out == "" and "there are" in result.err + "there are"
+    assert result.out == "" and "no run fits" in result.err
     assert perdure("runs", "list", "--workflow", "nobody's", "--json").json == {"runs": [], "next": None}
 
 
@@ -84,7 +84,7 @@ def test_a_wrong_page_is_told(perdure):
 def test_show_has_state_journal_published_and_result(perdure):
     out = perdure("runs", "show", "research-1").out
     assert out.startswith("research-1  succeeded")
-    for part in ('{"topic":"llamas"}', "journal", "1/" if "1/" in out else "find", "progress", '{"hits":2}', "result"):
+    for part in ('{"topic":"llamas"}', "journal", "find#0", "progress", '{"hits":2}', "result"):
         assert part in out
     assert "x" * 300 not in out
 

@@ -8,9 +8,11 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
+import perdure as perdure_package
 from perdure import App
 
 pytestmark = pytest.mark.crash
@@ -72,7 +74,8 @@ class Process:
     """A command in a process of its own; its lines are gathered as they come."""
 
     def __init__(self, folder, *arguments, url):
-        environment = os.environ | {"PERDURE_URL": url, "PYTHONUNBUFFERED": "1", "NO_COLOR": "1"}
+        found = str(Path(perdure_package.__file__).resolve().parents[1])  # this perdure, installed or not
+        environment = os.environ | {"PERDURE_URL": url, "PYTHONUNBUFFERED": "1", "NO_COLOR": "1", "PYTHONPATH": found}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "perdure", *arguments],
             cwd=folder,

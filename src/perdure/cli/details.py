@@ -150,6 +150,7 @@ def _journal(screen: Screen, details: Details, *, full: bool) -> None:
     begun: dict[str, datetime | None] = {}
     rows = []
     first = details.run.started_at
+    module, _, _ = details.run.workflow.rpartition(".")  # said above already, and keys are long
     for entry in details.journal:
         if entry.kind in (Kind.OPENED, Kind.CHILD, Kind.BEGUN):
             begun[entry.key] = entry.at
@@ -159,7 +160,7 @@ def _journal(screen: Screen, details: Details, *, full: bool) -> None:
                 str(entry.sequence),
                 clock(entry.at, first),
                 Text(entry.kind, "red" if entry.failed else ""),
-                entry.key,
+                entry.key if full or not module else entry.key.replace(f"/{module}.", "/", 1),
                 str(entry.attempt) if entry.attempt > 1 or entry.kind == Kind.ATTEMPT else "",
                 _length(since, entry.at),
                 entry_text(entry),
