@@ -265,17 +265,9 @@ class Execution:
         return not any(wait.waiters for wait in self.waits.values() if not wait.done)
 
     def where(self) -> str:
-        """Where the code stands: `file:line in function` of the innermost frame of each unfinished task."""
-        places = []
-        for task in self.loop.unfinished():
-            frames = task.get_stack(limit=12)
-            user = [
-                frame for frame in frames if not frame.f_globals.get("__name__", "").startswith(("perdure.core", "asyncio"))
-            ]
-            if user:
-                frame = user[-1]
-                places.append(f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}")
-        return "; ".join(dict.fromkeys(places[:5]))
+        """Where the code stands: `file:line in function` of the innermost frame of the user's in each unfinished task."""
+        places = (_place(task.get_coro()) for task in self.loop.unfinished())
+        return "; ".join(list(dict.fromkeys(place for place in places if place))[:5])
 
     def drop(self) -> list[str]:
         """Close everything; answer with the names of tasks that resist."""
@@ -286,6 +278,19 @@ class Execution:
         self.receivers.clear()
         self._issued.clear()
         return resisting
+
+
+def _place(waiting: Any) -> str:
+    """The innermost frame of the user's in a chain of awaits. A suspended task's own stack has its outermost frame only."""
+    place = ""
+    while waiting is not None:
+        frame = getattr(waiting, "cr_frame", None) or getattr(waiting, "gi_frame", None) or getattr(waiting, "ag_frame", None)
+        if frame is not None and not frame.f_globals.get("__name__", "").startswith(("perdure.", "asyncio")):
+            place = f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
+        waiting = (
+            getattr(waiting, "cr_await", None) or getattr(waiting, "gi_yieldfrom", None) or getattr(waiting, "ag_await", None)
+        )
+    return place
 
 
 def _nothing() -> None:
