@@ -84,7 +84,8 @@ class ModelNode(Node):
 
     def _written(self, value: Any) -> Any:
         try:
-            return self.adapter().dump_python(value, mode="json", by_alias=True, round_trip=True, warnings=False)
+            plain = self.adapter().dump_python(value, mode="json", by_alias=True, round_trip=True, warnings=False)
+            return _ordered(value, plain)
         except Refusal:
             raise
         except Exception as problem:  # noqa: BLE001 - whatever foreign code raises
@@ -104,6 +105,40 @@ class ModelNode(Node):
         for name, definition in schema.pop("$defs", {}).items():
             definitions[f"{self.label}.{name}"] = definition
         return schema
+
+
+def _ordered(value: Any, plain: Any) -> Any:
+    """What pydantic wrote, with the items of sets in the order of their bytes instead of their hashes.
+
+    Hashes of text differ between processes, and equal values must give equal bytes in all of them: digests decide whether a
+    start is a duplicate and whether a protected step is the recorded one. Where a serialiser of the user's gave another
+    shape than the value has, its order is the user's own and is kept.
+    """
+    if isinstance(plain, list):
+        if not isinstance(value, set | frozenset | list | tuple | collections.deque) or len(value) != len(plain):
+            root = getattr(value, "root", None) if hasattr(type(value), "__pydantic_fields__") else None
+            return plain if root is None else _ordered(root, plain)
+        items = [_ordered(item, written) for item, written in zip(value, plain, strict=True)]
+        return sorted(items, key=to_bytes) if isinstance(value, set | frozenset) else items
+    if isinstance(plain, dict):
+        held = _held(value)
+        if isinstance(value, dict) and len(value) == len(plain):
+            held = dict(zip(plain, value.values(), strict=True))
+        return {key: _ordered(held[key], written) if key in held else written for key, written in plain.items()}
+    return plain
+
+
+def _held(value: Any) -> dict[str, Any]:
+    """What a record holds, by the keys under which pydantic writes it."""
+    kind = type(value)
+    fields: dict[str, Any] = getattr(kind, "__pydantic_fields__", None) or getattr(kind, "__dataclass_fields__", {})
+    held = dict(getattr(value, "__pydantic_extra__", None) or {})
+    for name, field in fields.items():
+        if hasattr(value, name):
+            held[getattr(field, "serialization_alias", None) or getattr(field, "alias", None) or name] = getattr(value, name)
+    if "root" in fields and isinstance(getattr(value, "root", None), dict):
+        return {str(key): item for key, item in value.root.items()}
+    return held
 
 
 def _unknown_key(plain: Any, written: Any) -> str | None:
