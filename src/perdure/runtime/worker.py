@@ -94,6 +94,7 @@ class Worker:
         self.on_opened: list[Callable[[str, PromiseRow], None]] = []  # a promise or ask is open
         self.on_settled: list[Callable[[], None]] = []  # a run of ours moved
         process.on_change.append(self.look)
+        process.on_change.append(self.suspects.look)  # another process may have made the takeover that left them
         process.on_floor.append(self.poll_if_busy)
         process.on_due.append(self.due)
         process.on_fenced.append(self.stop_at_once)
@@ -273,6 +274,7 @@ class Worker:
             heapq.heappop(self._dues)
         self._set_due_alarm()
         self.take()
+        self.suspects.look()  # what is due may be a suspect, which take() leaves alone
 
     # ── what drivers tell ───────────────────────────────────────────────────────────────────────────────────────────
 

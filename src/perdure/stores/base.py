@@ -15,8 +15,8 @@ Guarantees of `commit`:
 4. *Isolation of faults.* A change that can never be written (a constraint, a value that is too big) has its exception as
    its outcome; the others of its batch are written.
 5. *Wake-up.* Every change that leaves something for a run raises its `inbox` counter and, if nobody owns it and it is
-   neither paused nor blocked, makes it due now (a cancel makes it due in any case). Parking is conditional on the counter,
-   so no wake-up is lost.
+   neither paused nor blocked nor still delayed, makes it due now (a cancel makes it due in any case). Parking is
+   conditional on the counter, so no wake-up is lost; a run that is parked by the change that leaves it a message is due.
 6. Verbs are plain blocking functions that may be called from any one thread at a time per kind: `commit` from the
    committer's thread, reads from another. They take times as arguments; a store reads no clock.
 
@@ -132,8 +132,8 @@ class Answer(msgspec.Struct, kw_only=True):
 class Cancel(msgspec.Struct, kw_only=True):
     """Request cancellation of a run and, recursively, of its live attached children. Outcome: the run's status *before*.
 
-    Recorded once per run (`cancel_at`); each gets one `cancel` message and its open promises become `cancelled`. A queued
-    or delayed run that no worker ever claimed (`started_at` 0) ends `cancelled` at once, as does one already ended: not
+    Recorded once per run (`cancel_at`); each gets one `cancel` message and its open promises become `cancelled`. A queued,
+    delayed or paused run that no worker ever claimed (`started_at` 0) ends `cancelled` at once, as does one already ended: not
     touched. A blocked run ends `cancelled` at once too. Ending one here notifies its parent like `End`. `UnknownRun` if none.
     """
 
@@ -201,7 +201,7 @@ class Park(msgspec.Struct, kw_only=True):
     status: str  # waiting | queued (handed back while draining) | paused | blocked
     wake_at: int | None = None
     inbox: int = 0  # the counter last seen: if the row's is higher, the outcome is Conflict("inbox")
-    active: int = 0
+    active: int = 0  # the row's new total; it never goes back
     blocked: Blocked | None = None
 
 
@@ -231,9 +231,7 @@ class Advance(msgspec.Struct, kw_only=True):
     blobs: list[Blob] = msgspec.field(default_factory=list)
     consumed: list[int] = msgspec.field(default_factory=list)  # inbox rows that `entries` record; all must exist
     opened: list[PromiseRow] = msgspec.field(default_factory=list)
-    expired: list[str] = msgspec.field(
-        default_factory=list
-    )  # promises whose deadline is recorded; Conflict("answered") if not open
+    expired: list[str] = msgspec.field(default_factory=list)  # whose deadline is recorded; Conflict("answered") if not open
     closed: list[str] = msgspec.field(default_factory=list)  # open promises nobody waits for any more: become `cancelled`
     reopened: list[tuple[str, str]] = msgspec.field(default_factory=list)  # (promise, problem): its answer was sent back
     children: list[Start] = msgspec.field(default_factory=list)  # Conflict("child", i) if its id is taken by another run
@@ -297,7 +295,7 @@ class Pulse(msgspec.Struct):
 
     alive: bool  # False: this worker was fenced
     expired: list[int]  # workers whose lease is over
-    next_due: int | None  # the earliest `due_at` of a run that nobody owns and no build is blocked for
+    next_due: int | None  # the earliest `due_at` of a run that nobody owns and that this worker's build is not blocked for
 
 
 class Store(Protocol):

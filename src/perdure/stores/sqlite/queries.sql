@@ -340,8 +340,9 @@ UPDATE workers SET ended_at = ?2, ending = ?3 WHERE number = ?1 AND ended_at = 0
 SELECT ended_at, lease_until FROM workers WHERE number = ?1
 
 -- name: hand_back_runs
--- Free a closing worker's runs: no crash is counted.
-UPDATE runs SET owner = 0, status = 'queued', due_at = ?2 WHERE owner = ?1 AND owner <> 0
+-- Free a closing worker's runs: no crash is counted, but a step that was cut off begins its next attempt under a new number.
+UPDATE runs SET owner = 0, status = 'queued', due_at = ?2, recoveries = recoveries + (status = 'running')
+WHERE owner = ?1 AND owner <> 0
 
 -- name: free_runs
 -- Free a dead worker's runs and count the death against those that were running.
