@@ -13,7 +13,6 @@ settings.register_profile("dev", deadline=None, print_blob=True)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))
 
-collect_ignore = ["typing"]  # read by type checkers only
 collect_ignore_glob = ["golden/journals/*"]
 
 GRACE = 2.0

@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import Generator, Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from perdure.call import WorkflowCall
 from perdure.context import inside
+from perdure.core.errors import WrongContext
 from perdure.core.operation import ChildRequest, Wait
 
 if TYPE_CHECKING:
-    from perdure.call import Call
     from perdure.core.execution import Execution
     from perdure.core.operation import Operation
 
@@ -39,10 +40,10 @@ class ChildHandle(Generic[R]):
 
 
 def _ask_for(
-    execution: Execution, call: Call[Any], *, id: str | None, detached: bool, tags: Iterable[str]
+    execution: Execution, call: WorkflowCall[Any], *, id: str | None, detached: bool, tags: Iterable[str]
 ) -> tuple[Operation, Wait]:
     call.use()
-    definition: Any = call.definition
+    definition = call.definition
     data = definition.arguments.encode(call.args, call.kwargs)
     key = execution.loop.scope().key(definition.name)
     request = ChildRequest(
@@ -57,7 +58,7 @@ def _ask_for(
     return execution.child(request, key, (definition.name, id, data.decode()))
 
 
-async def run_child(call: Call[R]) -> R:
+async def run_child(call: WorkflowCall[R]) -> R:
     """Start a child run and wait for its result. If the waiting is cancelled, so is the child."""
     execution = inside("a workflow's call")
     call._used = False  # noqa: SLF001 - __await__ has marked it; _ask_for marks it as started
@@ -70,13 +71,21 @@ async def run_child(call: Call[R]) -> R:
         raise
 
 
-async def start(call: Call[R], *, id: str | None = None, detached: bool = False, tags: Iterable[str] = ()) -> ChildHandle[R]:
+async def start(
+    call: WorkflowCall[R], *, id: str | None = None, detached: bool = False, tags: Iterable[str] = ()
+) -> ChildHandle[R]:
     """Start a child run from inside a run, without waiting for its result.
 
     An attached child is cancelled when its parent ends before it; a `detached` one lives on by itself. Raises `DuplicateRun` if
-    another run has the `id`.
+    another run has the `id`, and `WrongContext` for anything but a workflow's call.
     """
     execution = inside("start()")
+    if not isinstance(call, WorkflowCall):
+        raise WrongContext(
+            f"start() was given {call!r}, not a workflow's call",
+            run=execution.facts.id,
+            hint="await a step's call, or put it into asyncio.create_task()",
+        )
     operation, wait = _ask_for(execution, call, id=id, detached=detached, tags=tags)
     await operation
     return ChildHandle(wait)

@@ -415,6 +415,25 @@ def test_what_was_set_in_a_context_is_reset_in_it():
     assert not failures
 
 
+def test_code_that_unwinds_is_the_current_task():
+    seen = []
+
+    async def main():
+        try:
+            await asyncio.sleep(10)
+        finally:
+            seen.append(asyncio.current_task().get_name())
+            try:
+                async with asyncio.timeout(1), asyncio.TaskGroup():
+                    await asyncio.sleep(1)
+            except Exception as error:
+                seen.append(error)
+
+    assert begin(main()).drop() == []
+    assert seen == ["main"]
+    assert asyncio._get_running_loop() is None
+
+
 def test_on_a_dead_loop_nothing_raises_and_nothing_happens():
     seen = []
 

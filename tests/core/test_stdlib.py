@@ -156,6 +156,84 @@ def test_several_may_wait_for_the_next_one():
     assert finish(main())[0] == ["a", "b"]
 
 
+# ── TaskGroup ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def fail(after):
+    await asyncio.sleep(after)
+    raise ValueError("bad")
+
+
+async def slow_to_stop(length):
+    try:
+        await asyncio.sleep(100)
+    finally:
+        await asyncio.sleep(length)
+
+
+def test_a_group_gathers_errors_and_cancels_the_others():
+    async def main():
+        other = None
+        with pytest.raises(ExceptionGroup) as raised:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(fail(1))
+                group.create_task(fail(1))
+                other = group.create_task(asyncio.sleep(10))
+        return len(raised.value.exceptions), other.cancelled(), asyncio.current_task().cancelling()
+
+    assert finish(main())[0] == (1, True, 0)
+
+
+def test_an_error_in_the_body_of_a_group():
+    async def main():
+        with pytest.raises(ExceptionGroup):
+            async with asyncio.TaskGroup() as group:
+                other = group.create_task(asyncio.sleep(10))
+                await asyncio.sleep(1)
+                raise ValueError
+        with pytest.raises(KeyboardInterrupt):
+            async with asyncio.TaskGroup():
+                raise KeyboardInterrupt
+        async with asyncio.TaskGroup() as group:
+            last = group.create_task(after(1, "result"))
+        return other.cancelled(), last.result()
+
+    assert finish(main())[0] == (True, "result")
+
+
+def test_S09_a_timeout_is_not_lost_while_a_group_cancels_itself():
+    async def main():
+        seen = []
+        try:
+            async with asyncio.timeout(2):
+                try:
+                    async with asyncio.TaskGroup() as group:
+                        group.create_task(fail(1))
+                        group.create_task(slow_to_stop(2))
+                finally:
+                    seen.append(asyncio.current_task().cancelling())
+                    await asyncio.sleep(1)  # cancelled: the time is over
+                    seen.append("went on")
+        except TimeoutError:
+            seen.append("late")
+        await asyncio.sleep(1)
+        return seen, asyncio.current_task().cancelling()
+
+    assert finish(main())[0] == ([1, "late"], 0)
+
+
+def test_S09_a_cancellation_is_taken_back_when_nothing_was_awaited_in_between():
+    async def main():
+        with pytest.raises(ExceptionGroup):
+            async with asyncio.timeout(2), asyncio.TaskGroup() as group:
+                group.create_task(fail(1))
+                group.create_task(slow_to_stop(2))
+        await asyncio.sleep(1)
+        return asyncio.current_task().cancelling()
+
+    assert finish(main())[0] == 0
+
+
 # ── other loops ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -172,7 +250,9 @@ def test_other_loops_get_the_originals():
 PROGRAM = """
 import asyncio, threading
 from perdure.core import stdlib
-functions = [asyncio.wait_for, asyncio.as_completed, asyncio.wrap_future, threading.Thread.start]
+functions = [
+    asyncio.wait_for, asyncio.as_completed, asyncio.wrap_future, threading.Thread.start, asyncio.TaskGroup.__aexit__,
+]
 before = [function.__code__ for function in functions]
 {install}
 print([function.__code__ is code for function, code in zip(functions, before)])
@@ -186,15 +266,15 @@ def run(install):
 
 
 def test_importing_changes_nothing():
-    assert run("")[0] == str([True] * 4)
+    assert run("")[0] == str([True] * 5)
 
 
 def test_installing_twice_is_installing_once():
     once, names = run("stdlib.install()")
-    assert once == str([False] * 4)
-    assert names == str(["wait_for", "as_completed", "wrap_future", "start"])
+    assert once == str([False] * 5)
+    assert names == str(["wait_for", "as_completed", "wrap_future", "start", "__aexit__"])
     again = "stdlib.install(); codes = [each.__code__ for each in functions]; stdlib.install(); before = codes"
-    assert run(again)[0] == str([True] * 4)
+    assert run(again)[0] == str([True] * 5)
 
 
 # ── anyio ───────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -20,13 +20,13 @@ import asyncio
 import contextvars
 import gc
 import heapq
-import inspect
 import sys
 import threading
 from asyncio import events
 from collections import deque
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVarTuple
 
+from .closing import close_generator, close_task, release_generator
 from .errors import Refused, Spinning
 from .scope import Scope
 from .tasks import RunFuture, RunTask, Timer, origin_of
@@ -126,7 +126,7 @@ class RunLoop(asyncio.AbstractEventLoop):
         """Close every coroutine of the run, newest first; answer with the names of those that resist.
 
         Called on eviction and at the end. The loop is dead from here on: a verb that a `finally` block awaits yields for
-        ever instead of doing anything, and closing is repeated a few times for coroutines that await while they unwind.
+        ever instead of doing anything.
         """
         self.dead = True
         self._ready.clear()
@@ -137,11 +137,10 @@ class RunLoop(asyncio.AbstractEventLoop):
         try:
             while self._tasks:  # what unwinds may make further tasks: they are closed too, before they began
                 task = self._tasks.pop()
-                if not task.done() and not _close(task):
+                if not task.done() and not close_task(self, task):
                     resisting.append(task.get_name())
-                    _KEPT.append(task)
             for generator in reversed(self._generators):
-                _close_generator(generator)
+                close_generator(generator)
         finally:
             events._set_running_loop(previous)  # noqa: SLF001
         self._generators.clear()
@@ -308,72 +307,11 @@ class RunLoop(asyncio.AbstractEventLoop):
     def _generator_dropped(self, generator: AsyncGenerator[Any, Any]) -> None:
         """A generator lost its last reference: close it now, at a fixed point. One met by the collector is kept."""
         if self.dead:
-            # Closing its reader did not reach into it (before 3.13), and its frame goes now, without unwinding: but what it
-            # awaits would unwind in the middle of that, and complain if it awaits again.
-            if not _unwind(getattr(generator, "ag_await", None)):
-                _KEPT.append(generator)
+            release_generator(generator)
         elif self._driving:
             self.create_task(generator.aclose())
         else:
             self._generators.append(generator)
-
-
-_KEPT: list[Any] = []
-"""Tasks and generators that could not be closed: kept, so that nobody ever reports them."""
-
-
-def _close(task: RunTask) -> bool:
-    task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001 - dropping it pending is the point
-    return task.context.run(_unwind, task.get_coro())  # what it set in its context is reset there
-
-
-def _unwind(coro: Any) -> bool:
-    """Close a coroutine, or whatever else can be awaited; false if it resists."""
-    close = getattr(coro, "close", None)
-    if close is None:
-        return True
-    for _ in range(4):
-        try:
-            if sys.version_info < (3, 13):
-                _close_generators(coro)
-            close()
-        except RuntimeError:  # it awaited while it unwound
-            continue
-        except BaseException:  # noqa: BLE001 - a finally block of dropped code failed: nobody is there to be told
-            return True
-        return True
-    return False
-
-
-def _close_generators(awaiting: Any) -> None:
-    """Close the async generators that a coroutine reads from, innermost first: before 3.13 its own closing stops at them."""
-    inner = (
-        getattr(awaiting, "cr_await", None) or getattr(awaiting, "ag_await", None) or getattr(awaiting, "gi_yieldfrom", None)
-    )
-    if inner is None:
-        return
-    if type(inner).__name__ not in ("async_generator_asend", "async_generator_athrow"):
-        _close_generators(inner)
-        return
-    for each in gc.get_referents(inner):  # the only way from the reading to the generator that is read
-        if inspect.isasyncgen(each):
-            _close_generators(each)
-    try:
-        inner.throw(GeneratorExit())
-    except BaseException:  # noqa: BLE001 - it is closed; how does not matter
-        return
-    raise RuntimeError("async generator ignored GeneratorExit")
-
-
-def _close_generator(generator: AsyncGenerator[Any, Any]) -> None:
-    closing = generator.aclose()
-    try:
-        closing.send(None)
-    except BaseException:  # noqa: BLE001 - as above; StopIteration is the good end
-        return
-    _unwind(closing)
-    if generator.ag_frame is not None:  # type: ignore[attr-defined]  # the protocol does not name it
-        _KEPT.append(generator)
 
 
 def _refused(call: str) -> Refused:

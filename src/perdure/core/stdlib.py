@@ -1,9 +1,9 @@
 """One implementation of the asyncio functions whose inner tasks differ between Python versions or depend on addresses.
 
 `asyncio.wait_for` wraps its awaitable in a task on 3.11 and not on 3.12; `asyncio.as_completed` keeps bare coroutines in a
-set, whose order is by address. A journal written on one version must replay on another, so on a run's loop both are ours.
-They are dispatched on the running loop inside the functions' own code objects, so that `from asyncio import wait_for`, done
-long before, is covered too. On every other loop the original runs.
+set, whose order is by address; `TaskGroup` loses cancellations before 3.13. A journal written on one version must replay on
+another, so on a run's loop these are ours. They are dispatched on the running loop inside the functions' own code objects, so
+that `from asyncio import wait_for`, done long before, is covered too. On every other loop the original runs.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import types
-from asyncio import events, futures, tasks
+from asyncio import events, futures, taskgroups, tasks
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -97,6 +97,48 @@ class _Completed:
             yield await self._next()
 
 
+def _cancel_again(task: asyncio.Task[Any]) -> None:
+    if task.cancelling():
+        task.uncancel()
+        task.cancel()
+
+
+async def _group_exit(self: Any, error: BaseException | None) -> None:
+    """`TaskGroup.__aexit__` as Python 3.13 defines it: a cancellation from outside is not lost while the group cancels itself."""
+    self._exiting = True
+    outer = error if isinstance(error, asyncio.CancelledError) else None
+    if error is not None and self._base_error is None and self._is_base_error(error):
+        self._base_error = error
+    if error is not None and not self._aborting:
+        self._abort()
+    while self._tasks:
+        if self._on_completed_fut is None:
+            self._on_completed_fut = self._loop.create_future()
+        try:
+            await self._on_completed_fut
+        except asyncio.CancelledError as cancelled:
+            if not self._aborting:
+                outer = cancelled
+                self._abort()
+        self._on_completed_fut = None
+    if self._base_error is not None:
+        raise self._base_error
+    parent = self._parent_task
+    if self._parent_cancel_requested and parent.uncancel() == 0:
+        outer = None
+    if outer is not None and not self._errors:
+        raise outer
+    if error is not None and not isinstance(error, asyncio.CancelledError):
+        self._errors.append(error)
+    if self._errors:
+        if parent.cancelling():
+            # Asked for once more: it is delivered at the next await, unless whoever asked has taken it back by then. Not at
+            # once, since before 3.13 what a task asks of itself cannot be taken back.
+            self._loop.call_soon(_cancel_again, parent)
+        errors, self._errors = self._errors, None
+        raise BaseExceptionGroup("unhandled errors in a TaskGroup", errors) from None
+
+
 def _number_gatherings() -> None:
     """Let what `asyncio.gather` gives hash by its creation, as all futures of a run do: programs put it into sets."""
     kind = tasks._GatheringFuture  # type: ignore[attr-defined]  # noqa: SLF001 - made by its class, not by the loop
@@ -130,6 +172,15 @@ def _dispatch_as_completed(original: Callable[..., Any]) -> Callable[..., Any]:
         return _perdure_original_as_completed(fs, timeout=timeout)  # type: ignore[name-defined]  # noqa: F821
 
     return as_completed
+
+
+def _dispatch_aexit(original: Callable[..., Any]) -> Callable[..., Any]:
+    async def __aexit__(self, et, exc, tb):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202, N807
+        if _perdure_on_run():  # type: ignore[name-defined]  # noqa: F821
+            return await _perdure_group_exit(self, exc)  # type: ignore[name-defined]  # noqa: F821
+        return await _perdure_original___aexit__(self, et, exc, tb)  # type: ignore[name-defined]  # noqa: F821
+
+    return __aexit__
 
 
 def _dispatch_eager_task_factory(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -198,6 +249,7 @@ def install() -> None:
         return
     _replace(tasks, names, "wait_for", _dispatch_wait_for, on_run=_on_run, wait_for=_wait_for)
     _replace(tasks, names, "as_completed", _dispatch_as_completed, as_completed=_Completed)
+    _replace(asyncio.TaskGroup, vars(taskgroups), "__aexit__", _dispatch_aexit, on_run=_on_run, group_exit=_group_exit)
     if "eager_task_factory" in names:  # since 3.12; a run begins all its tasks later, as 3.11 does
         _replace(tasks, names, "eager_task_factory", _dispatch_eager_task_factory, is_run=_is_run)
     _replace(futures, vars(futures), "wrap_future", _dispatch_wrap_future, check=_refuse_foreign)
