@@ -52,20 +52,21 @@ class Golden:
         execution = Execution(definitions.workflow(self.workflow), facts)
         execution.patches_recorded = frozenset(entry.key for entry in entries if entry.kind == Kind.PATCHED)
         asked, timers = [], set()
-        for number, entry in enumerate(entries, 1):
-            execution.at_end = number == len(entries)
-            if number == 1:
-                execution.begin(entry)
-            else:
-                execution.feed(entry)
-            new = sorted(
-                (timer for key, timer in execution.timers.items() if key not in timers), key=lambda timer: timer.number
-            )
-            timers.update(timer.key for timer in new)
-            asked.append(
-                [f"{each.kind} {each.key}" for each in execution.take()]
-                + [f"timer {each.key} at {each.deadline}" for each in new]
-            )
+        try:
+            for number, entry in enumerate(entries, 1):
+                execution.at_end = number == len(entries)
+                if number == 1:
+                    execution.begin(entry)
+                else:
+                    execution.feed(entry)
+                armed = [timer for key, timer in execution.timers.items() if key not in timers]
+                armed.sort(key=lambda timer: timer.number)
+                timers.update(timer.key for timer in armed)
+                issued = [f"{each.kind} {each.key}" for each in execution.take()]
+                asked.append(issued + [f"timer {each.key} at {each.deadline}" for each in armed])
+        except BaseException:
+            execution.drop()
+            raise
         return execution, asked
 
 
@@ -81,6 +82,17 @@ def state_of(execution):
         "mail": [f"{each.name} {each.data.decode()}" for each in execution.mail],
         "tasks": [task.get_name() for task in execution.loop.unfinished()] if execution.ended is None else [],
     }
+
+
+def comparable(status, data):
+    """An outcome without the texts of tracebacks: these name lines of code, and lines of code move."""
+
+    def stripped(value):
+        if isinstance(value, dict):
+            return {name: stripped(each) for name, each in value.items() if not (name == "traceback" and isinstance(each, str))}
+        return [stripped(each) for each in value] if isinstance(value, list) else value
+
+    return status, json.dumps(stripped(json.loads(data)))
 
 
 # ── files ────────────────────────────────────────────────────────────────────────────────────────────────────────────
