@@ -320,7 +320,9 @@ class Store(Protocol):
         ...
 
     def leave(self, worker: int, at: int) -> None:
-        """End a worker's row (`closed`), free what it still owns (queued, due now, no crash counted), drop its lock."""
+        """End a worker's row (`closed`), free what it still owns (queued, due now), drop its lock. No crash is counted; runs
+        that were `running` count a recovery, so that a step which was cut off begins its next attempt under a new number.
+        """
         ...
 
     def heartbeat(self, worker: int, at: int, lease_until: int) -> Pulse:
