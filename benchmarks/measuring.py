@@ -133,7 +133,8 @@ def commit_times(folder, count=300):
     """Seconds of bare commits on the same disk: BEGIN IMMEDIATE, one row, COMMIT, with the pragmas of the store."""
     path = str(folder / "bare.db")
     connection = apsw.Connection(path)
-    connection.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 4000").fetchall()
+    pragmas = ("page_size = 8192", "journal_mode = WAL", "synchronous = FULL", "wal_autocheckpoint = 2000")
+    connection.execute("".join(f"PRAGMA {each};" for each in pragmas)).fetchall()
     connection.execute("CREATE TABLE t (number INTEGER PRIMARY KEY, value BLOB)")
     value, seconds = os.urandom(1024), []
     for _ in range(count):

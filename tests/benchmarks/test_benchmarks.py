@@ -52,6 +52,13 @@ def test_a_workload_runs_and_says_what_it_promises(workload):
     assert line["backend"] == "sqlite"
 
 
+def test_a_journal_costs_little_beyond_its_payloads():
+    done = run("steps", "--n", "100")
+
+    assert done.returncode == 0, done.stderr
+    assert 0 < json.loads(done.stdout.splitlines()[-1])["bytes_per_step_beyond_payload"] <= 300
+
+
 def test_a_store_that_there_is_not_is_one_clear_error():
     done = run("steps", "--backend", "postgres")
 

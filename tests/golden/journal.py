@@ -105,7 +105,7 @@ def _entry_to_json(entry, asked):
     if entry.failed:
         fields["failed"] = True
     if entry.note is not None:
-        note = msgspec.to_builtins(entry.note, builtin_types=(bytes,))
+        note = {name: value for name, value in msgspec.structs.asdict(entry.note).items() if value}
         for name in HEX:
             if name in note:
                 note[name] = note[name].hex()

@@ -37,7 +37,14 @@ class Kind(StrEnum):
     EXPIRED = "expired"  # the run's own timeout, deadline or cancel grace was reached
 
 
-class Note(msgspec.Struct, omit_defaults=True, gc=False):
+# The letters under which a note's facts are stored, once per entry. They never change their meaning.
+_LETTERS = {
+    "attempt": "a", "retry_at": "r", "digest": "d", "arguments": "p", "deadline": "l", "worker": "w", "claim": "c", "seed": "s",
+    "version": "v", "python": "i", "format": "f", "name": "n", "by": "b", "subject": "o", "began": "t",
+}  # fmt: skip
+
+
+class Note(msgspec.Struct, omit_defaults=True, gc=False, rename=_LETTERS):
     """The small facts of an entry beside its value. Each kind uses some of them; unset ones are not stored."""
 
     attempt: int = 0  # STEP, ATTEMPT, BEGUN: which attempt, from 1

@@ -36,7 +36,7 @@ PRAGMA synchronous = FULL;
 PRAGMA foreign_keys = OFF;
 PRAGMA temp_store = MEMORY;
 PRAGMA cache_size = -16000;
-PRAGMA wal_autocheckpoint = 4000;
+PRAGMA wal_autocheckpoint = 2000;
 PRAGMA journal_size_limit = 67108864;
 """
 
