@@ -16,7 +16,7 @@ from perdure.core.errors import RunEnded, UnknownRun
 from perdure.core.payload import pack, unpack
 from perdure.core.status import Status
 from perdure.listing import HistoryEntry
-from perdure.stores.base import Answer, Send, Start
+from perdure.stores.base import Answer, Cancel, Send, Start
 from perdure.stores.rows import InboxKind, Message
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ class Gate:
         self.process = process
         self.worker = worker
         process.on_change.append(self._wake_watchers)
+        process.on_written.append(self._wake_watchers)
         if worker is not None:
             worker.on_settled.append(self._wake_watchers)
 
@@ -85,8 +86,10 @@ class Gate:
             outcome = await asyncio.shield(writing)
         finally:
             self._writing -= 1
-        if not isinstance(change, Start) or change.if_exists in ("replace", "retry_failed"):
-            self.process.changed()  # it may have ended a run that somebody waits for, or left a message for one of ours
+        if not isinstance(change, Start):
+            self.process.written(ending=isinstance(change, Cancel))
+        elif change.if_exists in ("replace", "retry_failed"):
+            self.process.written(ending=True)
         return outcome
 
     # ── starting ────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -95,6 +95,7 @@ class Worker:
         self.on_settled: list[Callable[[], None]] = []  # a run of ours moved
         process.on_change.append(self.look)
         process.on_change.append(self.suspects.look)  # another process may have made the takeover that left them
+        process.on_written.append(self.poll_if_busy)
         process.on_floor.append(self.poll_if_busy)
         process.on_due.append(self.due)
         process.on_fenced.append(self.stop_at_once)
