@@ -12,8 +12,7 @@ from perdure.core.codec import decode_error, schema_of
 from perdure.core.duration import SECOND, microseconds
 from perdure.core.errors import RunBlocked, RunCancelled, RunFailed, UnknownRun
 from perdure.core.status import Status
-from perdure.listing import HistoryEntry, RunInfo
-from perdure.runtime.steps import PROGRESS
+from perdure.listing import HistoryEntry, RunInfo, is_shown
 from perdure.stores.base import Cancel, Pause, Resume
 
 if TYPE_CHECKING:
@@ -61,7 +60,8 @@ class Handle(Generic[R]):
 
     async def info(self) -> RunInfo:
         """The run as it stands. Raises `UnknownRun`."""
-        return RunInfo.of(await self._row())
+        row, store = await self._row(), self._gate.store
+        return RunInfo.of(row, await self._gate.read(lambda: store.published(row.number)))
 
     async def status(self) -> Status:
         """What the run is doing. Raises `UnknownRun`."""
@@ -128,7 +128,7 @@ class Handle(Generic[R]):
         """All values that the run has published."""
         row, store = await self._row(), self._gate.store
         rows = await self._gate.read(lambda: store.published(row.number))
-        shown = [each for each in rows if not each.key.startswith(PROGRESS)]
+        shown = filter(is_shown, rows)
         return {each.key: msgspec.json.decode(await self._gate.fetch(each.value)) for each in shown}
 
     async def history(self, *, after: int = 0, limit: int = 0) -> list[HistoryEntry]:

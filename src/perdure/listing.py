@@ -8,13 +8,18 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
+from perdure.core.payload import unpack
 from perdure.core.status import Status
+from perdure.runtime.replay import DRIFT
+from perdure.runtime.steps import PROGRESS
 
 if TYPE_CHECKING:
-    from perdure.core.entry import Entry
-    from perdure.stores.rows import PromiseRow, RunRow, WorkerRow
+    from collections.abc import Iterable
 
-__all__ = ["Blockage", "HistoryEntry", "OpenPromise", "Page", "RunInfo", "WorkerInfo", "moment"]
+    from perdure.core.entry import Entry
+    from perdure.stores.rows import PromiseRow, PublishedRow, RunRow, WorkerRow
+
+__all__ = ["Blockage", "HistoryEntry", "OpenPromise", "Page", "RunInfo", "WorkerInfo", "is_shown", "moment"]
 
 T = TypeVar("T")
 
@@ -32,6 +37,11 @@ class Page(Generic[T]):
 
     items: list[T]
     next: str | None = None
+
+
+def is_shown(row: PublishedRow) -> bool:
+    """Whether the run's own code published this. Other rows hold what perdure keeps beside it."""
+    return row.key != DRIFT and not row.key.startswith(PROGRESS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +76,14 @@ class RunInfo:
     worker: int
     version: str
     blocked: Blockage | None = None
+    drifts: list[str] = field(
+        default_factory=list
+    )  # arguments that changed under recorded results; only where one run is shown
     number: int = field(default=0, repr=False)
 
     @classmethod
-    def of(cls, row: RunRow) -> RunInfo:
-        """The public view of a stored run."""
+    def of(cls, row: RunRow, published: Iterable[PublishedRow] = ()) -> RunInfo:
+        """The public view of a stored run, and of what is kept beside it."""
         status = Status(row.status)
         blocked = None
         if row.blocked is not None and status is Status.BLOCKED:
@@ -91,6 +104,9 @@ class RunInfo:
             worker=row.owner,
             version=row.version,
             blocked=blocked,
+            drifts=[
+                text for each in published if each.key == DRIFT for text in msgspec.json.decode(unpack(each.value, _no_blobs))
+            ],
             number=row.number,
         )
 
@@ -134,6 +150,10 @@ class HistoryEntry:
             retry_at=moment(note.retry_at) if note else None,
             began_at=moment(note.began) if note else None,
         )
+
+
+def _no_blobs(addresses: list[bytes]) -> dict[bytes, bytes]:
+    return {}
 
 
 def _data(json: bytes | None) -> Any:

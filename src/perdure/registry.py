@@ -41,6 +41,10 @@ class Definitions(Registry):
         """All names, former ones included."""
         return list(self._workflows)
 
+    def versions(self) -> dict[str, str]:
+        """The declared versions, by name, of those that have one."""
+        return {name: definition.version for name, definition in self._workflows.items() if definition.version}
+
     def workflow(self, name: str) -> WorkflowDefinition | None:
         """The workflow of a name."""
         return self._workflows.get(name)

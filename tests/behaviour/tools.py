@@ -5,6 +5,8 @@ import time
 
 from perdure import RunBlocked
 from perdure.core.errors import StoreError
+from perdure.core.execution import Execution
+from perdure.core.facts import RunFacts
 
 
 async def until(condition, what="it", seconds=20.0):
@@ -18,13 +20,6 @@ async def until(condition, what="it", seconds=20.0):
             return value
         assert time.monotonic() < end, f"waited too long for {what}"
         await asyncio.sleep(0.001)
-
-
-def observing(*apps):
-    """Have apps on one file, all in this process, look what the others committed; true, to be part of a condition."""
-    for app in apps:
-        app._process.changed()
-    return True
 
 
 def lines(history):
@@ -112,3 +107,34 @@ class FaultyStore:
 
     def __getattr__(self, name):
         return getattr(self.inner, name)
+
+
+async def journal_of(app, run):
+    """The entries of a run as its code is fed them."""
+    number = (await run.info()).number
+    store, process = app.gate.store, app.gate.process
+    return await app.gate.read(lambda: process.unpacked(store.journal(number)))
+
+
+async def replayed(app, run, entries, after=None):
+    """Feed entries to a new execution of a run, and nothing else; `after(execution)` is called after each. Dropped in the end."""
+    row = await app.gate.read(lambda: app.gate.store.run(run.id))
+    definition = app.definitions.workflow(row.workflow)
+    data = await app.gate.fetch(row.input)
+    facts = RunFacts(
+        id=row.id, number=row.number, workflow=row.workflow, input=data, identity=app.worker.identity(row.number), tags=()
+    )
+    execution = Execution(definition, facts)
+    execution.patches_recorded = frozenset(each.key for each in entries if each.kind == "patched")
+    try:
+        for each in entries:
+            execution.at_end = each is entries[-1]
+            if each.kind == "started":
+                execution.begin(each)
+            else:
+                execution.feed(each)
+            if after is not None:
+                after(execution)
+    finally:
+        execution.drop()
+    return execution

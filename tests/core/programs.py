@@ -322,13 +322,14 @@ class Run:
         return [entry for entry in entries if entry is not None]
 
     def happens(self, chance):
-        options = list(self.options(chance))
+        command = next(self.commands(), None)
+        options = list(self.options(chance)) if command is None else [command]
         if not options:
             return None
         kind, key, value, failed, note, moment = chance.choice(options)
         if kind not in (Kind.TIMER, Kind.RESOLVED) or moment is None:
             moment = self.time + chance.randint(0, SECOND // 3)
-        due = self.due()
+        due = self.due() if command is None else None
         if due is not None and due.deadline <= moment and key != due.key:  # what is due goes first
             kind, key, value, failed, note, moment = self.firing(due)
         self.time = max(self.time, moment)
@@ -350,6 +351,12 @@ class Run:
             return Kind.RESOLVED, timer.key, None, False, Note(name="expired"), timer.deadline
         return Kind.TIMER, timer.key, None, False, Note(deadline=timer.deadline), timer.deadline
 
+    def commands(self):
+        """Commands are committed before anything else, in the order in which they were issued."""
+        for key, operation in self.execution.operations.items():
+            if operation.kind is not Kind.STEP and (operation.kind, key) not in self.taken:
+                yield operation.kind, key, None, False, Note(digest=operation.digest, arguments=operation.arguments), None
+
     def options(self, chance):
         execution, taken = self.execution, self.taken
         if len(self.journal) > LONGEST:
@@ -360,11 +367,9 @@ class Run:
                 return
         for key, operation in execution.operations.items():
             note = Note(digest=operation.digest, arguments=operation.arguments)
-            if (operation.kind, key) in taken:
+            if operation.kind is not Kind.STEP or (operation.kind, key) in taken:
                 continue
-            if operation.kind is not Kind.STEP:
-                yield operation.kind, key, None, False, note, None
-            elif chance.random() < 0.05:
+            if chance.random() < 0.05:
                 yield Kind.STEP, key, encode_error(ArithmeticError("bad luck")), True, note, None
             elif chance.random() < 0.1 and (Kind.ATTEMPT, key) not in taken:
                 note.attempt, note.retry_at = operation.attempts + 1, self.time

@@ -47,6 +47,15 @@ def test_longest_due_first_and_priority_among_equals(hand):
     assert hand.claim(limit=3) == []
 
 
+def test_a_run_of_another_version_is_not_taken(hand):
+    for version in ("", "v1", "v2"):
+        hand.start(f"run {version}", version=version)
+    assert ids(hand.claim(versions={"other": "v2"})) == ["run "]
+    assert ids(hand.claim(versions={"flow": "v2"})) == ["run v2"]
+    assert ids(hand.claim(versions={})) == []
+    assert ids(hand.claim()) == ["run v1"]
+
+
 def test_equals_are_taken_in_the_order_of_their_start(hand):
     for n in range(20):
         hand.start(f"run-{n:02}")

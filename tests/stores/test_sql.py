@@ -145,7 +145,15 @@ def test_parked_runs_cost_nothing_to_an_idle_worker(tmp_path):
         INSERT INTO run_values (run, input) SELECT number, x'' FROM runs;
         """
     )
-    bindings = {"at": 999, "limit": 64, "build": "b", "workflows": json.dumps(["flow"]), "least": 0, "most": 9, "only": 0}
+    bindings = {
+        "at": 999,
+        "limit": 64,
+        "build": "b",
+        "workflows": json.dumps(["flow"]),
+        "versions": "{}",
+        "least": 0,
+        "most": 9,
+    }
     raw = connection._raw
     assert connection.rows("claimable_runs", bindings) == []
     before = raw.status(apsw.SQLITE_DBSTATUS_CACHE_HIT)[0]

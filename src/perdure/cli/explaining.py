@@ -112,12 +112,13 @@ async def _read(app: App, row: RunRow) -> _Facts:
             store.children(number),
             [each for each in store.workers() if each.role != "client"],
             len(store.messages_for(number)),
+            store.published(number),
         )
 
-    promises, children, workers, unread = await app.gate.read(read)
+    promises, children, workers, unread, published = await app.gate.read(read)
     journal = await app.handle(row.id).history()
     opened = [OpenPromise.of(each) for each in promises]
-    return _Facts(app, row, RunInfo.of(row), journal, opened, children, workers, unread)
+    return _Facts(app, row, RunInfo.of(row, published), journal, opened, children, workers, unread)
 
 
 # ── by status ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -234,6 +235,8 @@ def _tell_asides(facts: _Facts, told: Explanation, *, replay: bool) -> None:
         told.notes.append(f"It must end by its deadline, {ago(moment(row.deadline_at))}.")
     if run.recoveries:
         told.notes.append(f"It was taken over {counted(run.recoveries, 'time')} from a worker that ended.")
+    if not replay:
+        told.notes += [f"Drift: {each}. The recorded result stands." for each in run.drifts]
     if run.status in (Status.WAITING, Status.PAUSED):
         told.notes += _workers_note(facts)
     if not replay and run.status in (Status.WAITING, Status.RUNNING, Status.PAUSED):

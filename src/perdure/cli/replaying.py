@@ -74,5 +74,9 @@ def _waits(execution: Execution) -> Replayed:
     timers = [(key, timer.deadline) for key, timer in execution.timers.items() if key not in execution.waits]
     messages = [tuple(sorted(names)) for names, waiter in execution.receivers if not waiter.done()]
     return Replayed(
-        where=execution.where(), steps=list(steps), timers=sorted(timers, key=lambda each: each[1]), messages=messages
+        where=execution.where(),
+        steps=list(steps),
+        timers=sorted(timers, key=lambda each: each[1]),
+        messages=messages,
+        drifts=[str(drift) for drift in execution.drifts],
     )

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from .codec import describe_arguments, encode_error
 from .entry import Kind
 from .errors import NotRestorable, RunCancelled
-from .feeding import FEEDERS
+from .feeding import FEEDERS, after_end
 from .loop import RunFuture, RunLoop
 from .mail import Mail
 from .operation import ChildRequest, Operation, PromiseRequest, Wait
@@ -57,6 +57,7 @@ class Execution:
         self.replaying = True  # recorded entries are being fed: logs are silent
         self.at_end = False  # the last recorded entry is being fed, or was: what comes now is new
         self.operations: dict[str, Operation] = {}
+        self.commands: dict[str, Operation] = {}  # those of them that are commands, in the order in which they were issued
         self.timers: dict[str, Timer] = {}
         self.waits: dict[str, Wait] = {}
         self.drifts: list[Drift] = []
@@ -95,6 +96,7 @@ class Execution:
         if entry.time > self.loop.now:
             self.loop.now = entry.time
         if self.ended is not None:
+            after_end(self, entry)
             return
         try:
             FEEDERS[entry.kind](self, entry)
@@ -163,6 +165,8 @@ class Execution:
         operation.arguments, operation.digest = describe_arguments(describe, {})
         if not self.loop.dead:
             self._issue(operation)
+            if kind is not Kind.PATCHED:  # a patch changes nothing outside: the code may come to ask for it elsewhere
+                self.commands[operation.key] = operation
         return operation
 
     def promise(self, request: PromiseRequest, key: str, describe: tuple[Any, ...]) -> Wait:
@@ -220,6 +224,7 @@ class Execution:
     def complete(self, operation: Operation) -> None:
         """An operation is asked for no more."""
         self.operations.pop(operation.key, None)
+        self.commands.pop(operation.key, None)
         for key in operation.other_keys:
             self.operations.pop(key, None)
 
@@ -273,6 +278,7 @@ class Execution:
         """Close everything; answer with the names of tasks that resist."""
         resisting = self.loop.drop()
         self.operations.clear()
+        self.commands.clear()
         self.timers.clear()
         self.waits.clear()
         self.receivers.clear()

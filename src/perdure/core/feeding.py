@@ -3,10 +3,12 @@
 Rules of feeding:
 
 1. An entry that names an open operation of its kind completes it.
-2. One that names an operation that was asked for and abandoned, or that comes after the function's end, only moves time.
+2. One that names an operation that was asked for and abandoned, or was still open at the function's end, only moves time.
 3. One that names nothing that was ever asked for, or another kind of thing, is divergence.
 4. Commands and protected steps must agree with the recorded digest of their arguments; for other steps the recorded result
    stands and the difference is kept as drift.
+5. A command is committed before anything that the code asked for after it can start, end or fire. So an entry of something
+   that was asked for after a command which has no entry yet shows a command that the journal never had: divergence.
 
 This module may resolve what code waits for; it may not run the loop.
 """
@@ -29,8 +31,9 @@ if TYPE_CHECKING:
     from .entry import Entry
     from .execution import Execution
     from .operation import ChildRequest, Operation, PromiseRequest
+    from .tasks import Timer
 
-__all__ = ["FEEDERS"]
+__all__ = ["FEEDERS", "after_end"]
 
 
 def _operation(execution: Execution, entry: Entry, kind: Kind) -> Operation | None:
@@ -42,13 +45,40 @@ def _operation(execution: Execution, entry: Entry, kind: Kind) -> Operation | No
         raise _diverged(execution, entry, "the code never asked for it")
     if operation.kind is not kind:
         raise _diverged(execution, entry, f"the code asked for a {operation.kind} under this key")
+    if execution.commands:
+        _in_order(execution, entry, operation)
     note = entry.note
     if note is not None and note.digest and operation.digest and note.digest != operation.digest:
         if kind is not Kind.STEP or operation.request.definition.protected:
             raise _diverged(execution, entry, "the code asked for it with other arguments", operation)
         if not execution.drifts or execution.drifts[-1].key != entry.key:
-            execution.drifts.append(Drift(entry.key, note.arguments, operation.arguments))
+            execution.drifts.append(Drift(entry.key, note.arguments, operation.arguments, operation.request.definition.fn))
     return operation
+
+
+def _in_order(execution: Execution, entry: Entry, asked: Operation | Timer) -> None:
+    """Check that no command which the code issued earlier is still without an entry."""
+    first = next(iter(execution.commands.values()))
+    if first.number < asked.number:
+        raise _diverged(execution, entry, f"the code asked for {first.kind} {first.key} before it, which the journal lacks")
+
+
+def after_end(execution: Execution, entry: Entry) -> None:
+    """Check an entry that follows the function's end: what it names must have been asked for before the end.
+
+    Raises `Diverged`: the code ended where the recorded one went on.
+    """
+    key, kind = entry.key, entry.kind
+    if kind in _OF_STEPS or kind in _OF_COMMANDS:
+        known = key in execution.operations or key in execution.abandoned
+    elif kind == Kind.TIMER:
+        known = key in execution.timers or key in execution.abandoned
+    elif kind in (Kind.RESOLVED, Kind.CHILD_ENDED):
+        known = key in execution.waits
+    else:  # what comes from outside may come at any time
+        return
+    if not known:
+        raise _diverged(execution, entry, "the code has ended and never asked for it")
 
 
 def _diverged(execution: Execution, entry: Entry, reason: str, operation: Operation | None = None) -> Diverged:
@@ -61,7 +91,7 @@ def _diverged(execution: Execution, entry: Entry, reason: str, operation: Operat
     error.recorded = [
         f"{entry.sequence} {entry.kind} {entry.key} {readable(entry.note.arguments) if entry.note else ''}".rstrip()
     ]
-    open_now = [operation] if operation is not None else list(execution.operations.values())
+    open_now = [operation] if operation is not None else list(dict.fromkeys(execution.operations.values()))
     error.asked = [f"{each.kind} {each.key} {_text(each.arguments)}".rstrip() for each in open_now]
     error.asked += [f"{Kind.TIMER} {key}" for key in execution.timers]
     error.where = execution.where()
@@ -98,6 +128,8 @@ def _feed_begun(execution: Execution, entry: Entry) -> None:
 def _feed_timer(execution: Execution, entry: Entry) -> None:
     timer = execution.timers.pop(entry.key, None)
     if timer is not None:
+        if execution.commands:
+            _in_order(execution, entry, timer)
         execution.loop.fire(timer)
     elif entry.key not in execution.abandoned:
         raise _diverged(execution, entry, "the code never set it")
@@ -123,6 +155,8 @@ def _feed_resolved(execution: Execution, entry: Entry) -> None:
         if entry.key in execution.abandoned:
             return
         raise _diverged(execution, entry, "the code never opened it")
+    if entry.key in execution.commands:
+        raise _diverged(execution, entry, "the journal lacks that it was opened")
     if wait.done:
         return
     request: PromiseRequest = wait.value
@@ -164,6 +198,8 @@ def _feed_child_ended(execution: Execution, entry: Entry) -> None:
         if entry.key in execution.abandoned:
             return
         raise _diverged(execution, entry, "the code never started it")
+    if entry.key in execution.commands:
+        raise _diverged(execution, entry, "the journal lacks that it was started")
     if wait.done:
         return
     request: ChildRequest = wait.value
@@ -225,6 +261,9 @@ def _text(data: bytes) -> str:
     text = data.decode(errors="replace")
     return text if len(text) <= 200 else text[:200] + "…"
 
+
+_OF_STEPS = frozenset({Kind.STEP, Kind.ATTEMPT, Kind.BEGUN})
+_OF_COMMANDS = frozenset({Kind.OPENED, Kind.CHILD, Kind.SENT, Kind.REPLIED, Kind.PUBLISHED})
 
 FEEDERS: dict[str, Callable[[Execution, Entry], None]] = {
     Kind.STEP: _feed_step,

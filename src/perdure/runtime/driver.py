@@ -29,7 +29,7 @@ from .blockage import blocking, stuck_error
 from .compose import compose, compose_cancelled
 from .mailroom import arrival_of
 from .outgoing import conflict_error
-from .replay import drift_error, new_execution, rebuild, replay
+from .replay import drift_error, keep_drifts, new_execution, rebuild, replay
 from .steps import Steps
 
 if TYPE_CHECKING:
@@ -116,10 +116,7 @@ class Driver:
         if self.row.crashes >= CRASHES_ALLOWED:
             self.time = entries[-1].time
             self.block(
-                Poisoned(
-                    f"the run ended its worker {self.row.crashes} times in a row",
-                    hint="mend the step whose attempt was under way (the journal's last entry), then resume the run",
-                )
+                Poisoned(f"the run ended its worker {self.row.crashes} times in a row", hint="perdure runs why " + self.id)
             )
             return
         if self.journal is not None:
@@ -133,9 +130,11 @@ class Driver:
         execution.replaying = False
         if self.halting is not None:  # handed back while it was loaded
             return
-        if execution.drifts and self.worker.options.replay_at_park:
-            self.block(drift_error(self, execution))
-            return
+        if execution.drifts:
+            if self.worker.options.replay_at_park:
+                self.block(drift_error(self, execution))
+                return
+            keep_drifts(self, execution)
         self._collect(recovered=True)
         for message, data in messages:
             self.deliver(message, data)
@@ -305,6 +304,7 @@ class Driver:
         self.note_ending(entry)
         if self.journal is not None:
             self.journal.append(entry)
+            self.commands.pop(entry.key, None)  # the rebuilt code has asked for it once more, before it was fed its entry
         return True
 
     def note_ending(self, entry: Entry) -> None:

@@ -5,6 +5,7 @@ This module feeds what is recorded. What is new is the driver's.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from perdure.core.entry import Kind
@@ -18,8 +19,13 @@ if TYPE_CHECKING:
 
     from .driver import Driver
 
-__all__ = ["drift_error", "new_execution", "rebuild", "replay"]
+__all__ = ["DRIFT", "drift_error", "keep_drifts", "new_execution", "rebuild", "replay"]
 
+logger = logging.getLogger("perdure.run")
+
+DRIFT = "~drift"
+"""The published key that holds what a run drifted by when it was last replayed with a drift."""
+DRIFTS_KEPT, DRIFT_LENGTH = 20, 500
 REPLAY_SLICE = 2_000
 """Entries replayed before other runs get their turn."""
 
@@ -67,13 +73,16 @@ def rebuild(driver: Driver) -> bool:
     assert driver.execution is not None and driver.journal is not None
     entries = driver.journal
     known = set(driver.commands)
+    taken = {change for change, taken in driver.execution.patches.items() if taken}  # perhaps not recorded yet
     driver.forget(driver.execution)
     driver.execution = execution = new_execution(driver, entries)
+    execution.patches_recorded |= taken
     with driver.worker.driving(driver):
         try:
             execution.begin(entries[0])
             for entry in entries[1:]:
                 execution.feed(entry)
+            execution.at_end = True
         except Exception as error:  # noqa: BLE001 - as for a replay
             driver.block(error)
             return False
@@ -87,16 +96,23 @@ def rebuild(driver: Driver) -> bool:
     return True
 
 
+def keep_drifts(driver: Driver, execution: Execution) -> None:
+    """Keep what drifted where people see it. The run goes on with its recorded results."""
+    told = [text[:DRIFT_LENGTH] for text in map(str, execution.drifts[:DRIFTS_KEPT])]
+    logger.info("run drifted: %s", told[0], extra=driver.extra())
+    driver.steps.publish(DRIFT, told)
+
+
 def drift_error(driver: Driver, execution: Execution) -> Drifted:
     """The error of a test whose replay asked for a step with other arguments."""
     drift = execution.drifts[0]
     error = Drifted(
-        f"replayed, the step was asked for with other arguments: recorded {readable(drift.recorded)}, "
-        f"now {drift.asked.decode(errors='replace')[:200]}",
+        f"replayed, {drift}",
         run=driver.id,
         step=drift.key,
         hint="take clocks, random numbers and ids from now(), rng() and uuid4(), or from a step",
     )
-    error.recorded = [f"{drift.key} {readable(drift.recorded)}"]
-    error.asked = [f"{drift.key} {drift.asked.decode(errors='replace')[:200]}"]
+    error.recorded = [f"{each.key} {readable(each.recorded)}".rstrip() for each in execution.drifts]
+    error.asked = [f"{each.key} {each.asked.decode(errors='replace')[:200]}".rstrip() for each in execution.drifts]
+    error.where = execution.where()
     return error

@@ -71,6 +71,7 @@ class Suspects:
             build=self._worker.build,
             started=self._worker.started_note(),
             workflows=self._worker.registry.names(),
+            versions=self._worker.registry.versions(),
             only=only,
             least_crashes=1,
         )

@@ -167,7 +167,8 @@ class Claim(msgspec.Struct, kw_only=True):
     """Take due runs that nobody owns: owner set, claim number raised, status `running`, `started_at` set if it is 0.
 
     Outcome: a list of `Claimed`, at most `limit`, those due longest first (higher `priority` first among equals), only of
-    `workflows` (None: all), never one that `build` is blocked for, never a paused one unless its cancellation is requested.
+    `workflows` (None: all), never one that `build` is blocked for, never a paused one unless its cancellation is requested,
+    never one of a version other than `versions` says for its workflow (None: whatever its version).
     `only`: just this run number. Two workers never get the same run.
     A run that was never claimed gets the journal's first entry in the same transaction: `started`, at `at`, with `started`
     as its note (and the run's `version` in it), so that its seed is durable before its code runs.
@@ -178,6 +179,7 @@ class Claim(msgspec.Struct, kw_only=True):
     build: str
     started: Note
     workflows: list[str] | None = None
+    versions: dict[str, str] | None = None  # of workflows that declare one; runs without a version fit every one
     only: int = 0
     least_crashes: int = 0  # only runs with at least so many crashes (an isolated worker)
     most_crashes: int = 1_000_000  # only runs with at most so many
@@ -321,8 +323,7 @@ class Store(Protocol):
 
     def leave(self, worker: int, at: int) -> None:
         """End a worker's row (`closed`), free what it still owns (queued, due now), drop its lock. No crash is counted; runs
-        that were `running` count a recovery, so that a step which was cut off begins its next attempt under a new number. The
-        row of a process that hosts no worker (`client`) is not kept, here and when it is taken over.
+        that were `running` count a recovery, so that a step which was cut off begins its next attempt under a new number.
         """
         ...
 

@@ -32,6 +32,7 @@ def claim(transaction: Transaction, change: Claim) -> list[Claimed]:
             "limit": change.limit,
             "build": change.build,
             "workflows": None if change.workflows is None else msgspec.json.encode(change.workflows).decode(),
+            "versions": None if change.versions is None else msgspec.json.encode(change.versions).decode(),
             "least": change.least_crashes,
             "most": change.most_crashes,
             "only": change.only,

@@ -27,6 +27,8 @@ e.place, e.kind, e.key, e.time, e.value, e.failed, e.note
 -- fragment: claimable
 r.owner = 0 AND r.due_at <= :at AND r.crashes BETWEEN :least AND :most
 AND (:workflows IS NULL OR r.workflow IN (SELECT value FROM json_each(:workflows)))
+AND (r.version = '' OR :versions IS NULL
+     OR r.version = coalesce((SELECT value FROM json_each(:versions) AS v WHERE v.key = r.workflow), ''))
 AND (r.blocked_builds IS NULL OR NOT EXISTS (SELECT 1 FROM json_each(r.blocked_builds) AS b WHERE b.value = :build))
 AND (r.status <> 'paused' OR r.cancel_at <> 0)
 
@@ -334,10 +336,6 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
 -- name: end_worker
 -- End a worker's row: the fence.
 UPDATE workers SET ended_at = ?2, ending = ?3 WHERE number = ?1 AND ended_at = 0
-
--- name: forget_client
--- Remove the row of a process that hosts no worker.
-DELETE FROM workers WHERE number = ?1 AND role = 'client'
 
 -- name: worker_lease
 -- Whether a worker's row has ended, and until when its lease runs.
