@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import logging
-import secrets
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from perdure import isolation, logs
+from perdure import arguments, isolation, logs
 from perdure.announcing import announce
 from perdure.build import build_of
 from perdure.call import Call, WorkflowCall
@@ -87,12 +85,12 @@ class App:
         self.definitions = definitions if workflows is None else definitions.only(workflows)
         self._hosts_worker = worker
         self._options = WorkerOptions(
-            lease=_positive(microseconds(lease, "lease"), "lease"),
+            lease=arguments.positive(microseconds(lease, "lease"), "lease"),
             residency=microseconds(residency, "residency"),
             cancel_grace=microseconds(cancel_grace, "cancel_grace"),
             drain=microseconds(drain, "drain"),
-            payload_cap=_positive(payload_cap, "payload_cap"),
-            threads=_positive(threads, "threads"),
+            payload_cap=arguments.positive(payload_cap, "payload_cap"),
+            threads=arguments.positive(threads, "threads"),
             public_url=public_url,
             secret=secret,
         )
@@ -213,6 +211,7 @@ class App:
         *,
         id: str | None = None,
         tags: Iterable[str] = (),
+        priority: int = 0,
         delay: Duration | None = None,
         if_exists: str = "return",
         send: tuple[str, Any] | None = None,
@@ -225,6 +224,7 @@ class App:
         args: Mapping[str, Any] | Sequence[Any] = (),
         id: str | None = None,
         tags: Iterable[str] = (),
+        priority: int = 0,
         delay: Duration | None = None,
         if_exists: str = "return",
         send: tuple[str, Any] | None = None,
@@ -236,6 +236,7 @@ class App:
         args: Mapping[str, Any] | Sequence[Any] = (),
         id: str | None = None,
         tags: Iterable[str] = (),
+        priority: int = 0,
         delay: Duration | None = None,
         if_exists: str = "return",
         send: tuple[str, Any] | None = None,
@@ -244,15 +245,21 @@ class App:
 
         `call` is a workflow's call, or the workflow's name with `args` (by parameter name, or in order), for processes that do
         not import it. The same `id` again is the same run: `if_exists` says what to do then: `return` it (with other arguments:
-        `DuplicateRun`), `reject`, `replace` it, or `retry_failed`. `delay` puts the start off. `tags` are found by `runs(tag=)`.
-        `send=(name, value)` leaves a first message in the same transaction, for a run that exists too.
+        `DuplicateRun`), `reject`, `replace` it, or `retry_failed`. `delay` puts the start off; of runs that are due at the same
+        time, those of a higher `priority` are taken up first. `tags` are found by `runs(tag=)`. `send=(name, value)` leaves a
+        first message in the same transaction, for a run that exists too.
+
+        A name is known if this process defines the workflow, or if a worker on this store runs it or ever did; the run then
+        waits for such a worker. Another name is `UnknownWorkflow`, except in a client (`worker=False`) on a store that has never
+        had a worker: there nothing can tell what workers will know, and the run waits for one that does.
 
         Raises `DuplicateRun`, `UnknownWorkflow`, `NotStorable`, `StoreError`.
         """
         gate = self.gate
         if if_exists not in IF_EXISTS:
             raise ConfigurationError(f"if_exists must be one of {', '.join(IF_EXISTS)}, not {if_exists!r}")
-        change = Start(id=_run_id(id), workflow="", input=b"", digest=b"", at=gate.now(), if_exists=if_exists, tags=_tags(tags))
+        change = Start(id=arguments.run_id(id), workflow="", input=b"", digest=b"", at=gate.now(), if_exists=if_exists)
+        change.tags, change.priority = arguments.tags(tags), arguments.priority(priority)
         if isinstance(call, str):
             definition, data = await self._by_name(call, args)
             change.workflow = definition.name if definition is not None else call
@@ -283,11 +290,9 @@ class App:
         positional, named = ((), dict(args)) if hasattr(args, "keys") else (tuple(args), {})
         if definition is not None:
             return definition, definition.arguments.encode(positional, named)
-        known = set(self.definitions.names())
-        for row in await self.gate.read(lambda: self.gate.store.workers(live_only=False)):
-            known.update(row.workflows)
-        if name not in known and (known or self._hosts_worker):
-            raise unknown_workflow(name, known)
+        served = await self.gate.served(name)
+        if name not in served and (served or self._hosts_worker):
+            raise unknown_workflow(name, {*served, *self.definitions.names()})
         return None, natural_encode(list(positional) if positional else named)
 
     @overload
@@ -323,13 +328,13 @@ class App:
         if limit < 1:
             raise ConfigurationError(f"limit must be at least 1, not {limit}")
         wanted = Filter(
-            statuses=_statuses(status),
+            statuses=arguments.statuses(status),
             workflow=workflow,
-            tags=_tags((tag,) if isinstance(tag, str) and tag else tag or ()),
+            tags=arguments.tags((tag,) if isinstance(tag, str) and tag else tag or ()),
             id_prefix=id_prefix,
-            created_from=_stamp(since),
-            created_until=_stamp(until),
-            before=_page(after),
+            created_from=arguments.stamp(since),
+            created_until=arguments.stamp(until),
+            before=arguments.page_start(after),
             limit=limit + 1,
         )
         store = self.gate.store
@@ -407,52 +412,6 @@ def validate_answer(data: bytes, schema: dict[str, Any]) -> list[str]:
     import msgspec
 
     return validate(msgspec.json.decode(data), schema) if schema else []
-
-
-def _positive(value: int, what: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ConfigurationError(f"{what} must be a positive number, not {value!r}")
-    return value
-
-
-def _run_id(id: str | None) -> str:
-    if id is None:
-        return base64.b32encode(secrets.token_bytes(10)).decode().lower()
-    if not isinstance(id, str) or not id or len(id) > 500 or "\x00" in id:
-        raise ConfigurationError(f"a run's id must be text of 1 to 500 characters, not {id!r}")
-    return id
-
-
-def _tags(tags: Iterable[str]) -> list[str]:
-    given = [tags] if isinstance(tags, str) else list(tags)
-    for tag in given:
-        if not isinstance(tag, str) or not tag:
-            raise ConfigurationError(f"a tag must be text, not {tag!r}")
-    return sorted(set(given))
-
-
-def _statuses(status: Any) -> list[str]:
-    given = [] if status is None else [status] if isinstance(status, str) else list(status)
-    try:
-        return [Status(each).value for each in given]
-    except ValueError as error:
-        raise ConfigurationError(f"{error}", hint=f"one of {', '.join(Status)}") from None
-
-
-def _stamp(moment: datetime | None) -> int:
-    if moment is None:
-        return 0
-    if moment.tzinfo is None:
-        raise ConfigurationError("since and until must be aware datetimes")
-    return round(moment.timestamp() * 1_000_000)
-
-
-def _page(after: str | None) -> int:
-    if after is None:
-        return 0
-    if not after.isdigit():
-        raise ConfigurationError(f"{after!r} is not the `next` of a page of runs")
-    return int(after)
 
 
 def _not_a_call(call: Any) -> PerdureError:

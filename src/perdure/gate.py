@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -16,7 +17,7 @@ from perdure.core.errors import RunEnded, UnknownRun
 from perdure.core.payload import pack, unpack
 from perdure.core.status import Status
 from perdure.listing import HistoryEntry
-from perdure.stores.base import Answer, Send, Start
+from perdure.stores.base import Answer, Cancel, Send, Start
 from perdure.stores.rows import InboxKind, Message
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class Gate:
         self.process = process
         self.worker = worker
         process.on_change.append(self._wake_watchers)
+        process.on_written.append(self._wake_watchers)
         if worker is not None:
             worker.on_settled.append(self._wake_watchers)
 
@@ -85,8 +87,12 @@ class Gate:
             outcome = await asyncio.shield(writing)
         finally:
             self._writing -= 1
-        if not isinstance(change, Start) or change.if_exists in ("replace", "retry_failed"):
-            self.process.changed()  # it may have ended a run that somebody waits for, or left a message for one of ours
+        if not isinstance(change, Start):
+            self.process.written(ending=isinstance(change, Cancel))
+        elif change.if_exists in ("replace", "retry_failed"):
+            self.process.written(ending=True)
+            if self.worker is not None:
+                self.worker.holdings.look()  # it may have replaced a run of ours
         return outcome
 
     # ── starting ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -94,6 +100,19 @@ class Gate:
     async def start(self, change: Start) -> Started:
         """Create a run."""
         return await self.write(change)  # type: ignore[no-any-return]
+
+    async def served(self, workflow: str) -> set[str]:
+        """The workflows that workers on this store run, or, if this one is not among them, have ever run.
+
+        What this process defines says nothing here: a client runs none of it, and a worker has registered it like any other.
+        """
+        served: set[str] = set()
+        for live_only in (True, False):  # there may be many that have ended: they are looked at only if they matter
+            for row in await self.read(partial(self.store.workers, live_only=live_only)):
+                served.update(row.workflows)
+            if workflow in served:
+                break
+        return served
 
     def packed_input(self, change: Start, data: bytes) -> Start:
         """Give a start its arguments."""

@@ -22,6 +22,13 @@ async def until(condition, what="it", seconds=20.0):
         await asyncio.sleep(0.001)
 
 
+def observing(*apps):
+    """Have apps on one file, all in this process, look what the others committed; true, to be part of a condition."""
+    for app in apps:
+        app._process.changed()
+    return True
+
+
 def lines(history):
     """A journal as `kind key` lines, failed ones with a mark; keys without the module."""
     return [

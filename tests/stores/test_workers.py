@@ -100,6 +100,20 @@ def test_p45_leaving_hands_runs_back_without_counting_a_crash(hand, store):
         hand.commit()
 
 
+def test_a_clients_row_goes_with_it_and_its_number_never_comes_back(store):
+    left, dead = Hand(store, role="client"), Hand(store, role="client")
+    worker = Hand(store)
+    left.leave()
+    worker.at = dead.at + 2 * LEASE
+    worker.take_over(dead.number)
+    assert [row.number for row in store.workers(live_only=False)] == [worker.number]
+    for gone in (left, dead):
+        assert store.heartbeat(gone.number, worker.at, worker.at + LEASE).alive is False
+        with pytest.raises(Fenced):
+            gone.start("after the end")
+    assert Hand(store, role="client").number > worker.number
+
+
 def test_p30_a_takeover_frees_all_runs_of_a_dead_worker(hand, store):
     dead = Hand(store)
     owned = [dead.take(f"run-{n}") for n in range(250)]

@@ -116,7 +116,10 @@ class Driver:
         if self.row.crashes >= CRASHES_ALLOWED:
             self.time = entries[-1].time
             self.block(
-                Poisoned(f"the run ended its worker {self.row.crashes} times in a row", hint="perdure runs why " + self.id)
+                Poisoned(
+                    f"the run ended its worker {self.row.crashes} times in a row",
+                    hint="mend the step whose attempt was under way (the journal's last entry), then resume the run",
+                )
             )
             return
         if self.journal is not None:

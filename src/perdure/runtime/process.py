@@ -74,7 +74,8 @@ class Process:
         self.observers = observers or Observers()
         self.number = 0
         self.fenced = False
-        self.on_change: list[Callable[[], None]] = []  # somebody may have committed something
+        self.on_change: list[Callable[[], None]] = []  # somebody else may have committed something
+        self.on_written: list[Callable[[], None]] = []  # this process committed something, and claimed what it brought
         self.on_due: list[Callable[[int], None]] = []  # a run that nobody owns is due at this time
         self.on_floor: list[Callable[[], None]] = []  # now and then: look for what no hint told
         self.on_pulse: list[Callable[[], None]] = []  # now and then, and after each takeover
@@ -198,6 +199,16 @@ class Process:
         """Somebody, perhaps another process, may have committed something."""
         self._observe()
         for told in self.on_change:
+            told()
+
+    def written(self, *, ending: bool) -> None:
+        """This process committed something that others here may wait for; claims went with it in the same transaction.
+
+        `ending`: it may have ended runs.
+        """
+        if ending:
+            self._observe()
+        for told in self.on_written:
             told()
 
     def beat(self) -> None:

@@ -24,6 +24,7 @@ from perdure.core.payload import references, unpack
 from perdure.stores.base import Claim
 
 from .driver import Driver
+from .holdings import Holdings
 from .suspects import LAST_CHANCE, Suspects
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ class Worker:
         self.draining = False
         self._losses: dict[int, int] = {}  # run: when it was last lost
         self.suspects = Suspects(self)
+        self.holdings = Holdings(self)
         self._claiming = False
         self._claim_again = False
         self._polling = False
@@ -99,7 +101,9 @@ class Worker:
         self.on_settled: list[Callable[[], None]] = []  # a run of ours moved
         process.on_change.append(self.look)
         process.on_change.append(self.suspects.look)  # another process may have made the takeover that left them
+        process.on_written.append(self.poll_if_busy)
         process.on_floor.append(self.poll_if_busy)
+        process.on_floor.append(self.holdings.look)
         process.on_due.append(self.due)
         process.on_fenced.append(self.stop_at_once)
         process.on_pulse.append(self.suspects.look)
@@ -255,7 +259,11 @@ class Worker:
     @property
     def quiet(self) -> bool:
         """Whether nothing goes on: no claim, no poll, and every run rests."""
-        return not (self._claiming or self._polling) and all(driver.quiet for driver in self.drivers.values())
+        return (
+            not (self._claiming or self._polling)
+            and self.holdings.quiet
+            and all(driver.quiet for driver in self.drivers.values())
+        )
 
     def due(self, when: int) -> None:
         """A run that nobody owns is due at this time: look then."""
@@ -320,7 +328,6 @@ class Worker:
 
     def lost(self, driver: Driver, reason: str) -> None:
         """A run is not ours under its claim, or not as we thought: forget it, and look whether it is still ours."""
-        logger.warning("run left this worker: %s", reason or "another process owns it", extra=driver.extra())
         self._leave(driver)
         store, process = self.process.store, self.process
 
@@ -329,7 +336,13 @@ class Worker:
             return (rows[0], store.messages_for(driver.number)) if rows else None
 
         def done(found: Any, error: BaseException | None) -> None:
-            if found is None or process.fenced:
+            if process.fenced:
+                return
+            process.changed()  # who waits for it here was to be told by its driver: now the store tells them
+            # A run that was ended from outside (replaced) is no trouble; one that another process has may be.
+            level = logging.DEBUG if found is not None and found[0].ended_at else logging.WARNING
+            logger.log(level, "run left this worker: %s", reason or "another process owns it", extra=driver.extra())
+            if found is None:
                 return
             row, messages = found
             definition = self.registry.workflow(row.workflow)

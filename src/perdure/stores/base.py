@@ -323,7 +323,8 @@ class Store(Protocol):
 
     def leave(self, worker: int, at: int) -> None:
         """End a worker's row (`closed`), free what it still owns (queued, due now), drop its lock. No crash is counted; runs
-        that were `running` count a recovery, so that a step which was cut off begins its next attempt under a new number.
+        that were `running` count a recovery, so that a step which was cut off begins its next attempt under a new number. The
+        row of a process that hosts no worker (`client`) is not kept, here and when it is taken over.
         """
         ...
 

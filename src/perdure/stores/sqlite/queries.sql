@@ -337,6 +337,10 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
 -- End a worker's row: the fence.
 UPDATE workers SET ended_at = ?2, ending = ?3 WHERE number = ?1 AND ended_at = 0
 
+-- name: forget_client
+-- Remove the row of a process that hosts no worker.
+DELETE FROM workers WHERE number = ?1 AND role = 'client'
+
 -- name: worker_lease
 -- Whether a worker's row has ended, and until when its lease runs.
 SELECT ended_at, lease_until FROM workers WHERE number = ?1

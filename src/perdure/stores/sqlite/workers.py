@@ -37,7 +37,7 @@ def enter(connection: Connection, worker: WorkerRow) -> int:
 
 def leave(connection: Connection, worker: int, at: int) -> None:
     """End a worker's row and hand its runs back."""
-    connection.change("end_worker", (worker, at, "closed"))
+    _end(connection, worker, at, "closed")
     connection.change("hand_back_runs", (worker, at))
 
 
@@ -58,8 +58,14 @@ def takeover(transaction: Transaction, change: Takeover) -> list[int]:
         if not ended_at:
             if not change.proven and lease_until >= change.at:
                 return []
-            connection.change("end_worker", (change.worker, change.at, "dead" if change.proven else "expired"))
+            _end(connection, change.worker, change.at, "dead" if change.proven else "expired")
     freed = sorted(number for (number,) in connection.rows("free_runs", (change.worker, change.at)))
     for number in freed:
         transaction.held.pop(number, None)
     return freed
+
+
+def _end(connection: Connection, worker: int, at: int, how: str) -> None:
+    """Fence a worker. A client's row is not kept: it owned no run, so nothing ever names it, and its number is not reused."""
+    if not connection.change("forget_client", (worker,)):
+        connection.change("end_worker", (worker, at, how))
