@@ -235,6 +235,10 @@ def _tell_asides(facts: _Facts, told: Explanation, *, replay: bool) -> None:
         told.notes.append(f"It must end by its deadline, {ago(moment(row.deadline_at))}.")
     if run.recoveries:
         told.notes.append(f"It was taken over {counted(run.recoveries, 'time')} from a worker that ended.")
+    if run.version:
+        told.notes.append(
+            f"It is pinned to version {run.version!r}: only a worker whose workflow declares that version takes it."
+        )
     if not replay:
         told.notes += [f"Drift: {each}. The recorded result stands." for each in run.drifts]
     if run.status in (Status.WAITING, Status.PAUSED):
