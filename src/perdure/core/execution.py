@@ -276,6 +276,8 @@ class Execution:
 
     def drop(self) -> list[str]:
         """Close everything; answer with the names of tasks that resist."""
+        if self.ended is not None:
+            self.loop.tell_unretrieved()
         resisting = self.loop.drop()
         self.operations.clear()
         self.commands.clear()

@@ -122,6 +122,21 @@ class RunLoop(asyncio.AbstractEventLoop):
         """The tasks that are not done, oldest first."""
         return [task for task in self._tasks if not task.done()]
 
+    def tell_unretrieved(self) -> None:
+        """Tell of errors in tasks that nobody has awaited. To be called when nobody can any more: at the run's end.
+
+        The standard loops tell when such a task is collected; but this one holds its tasks until it is dropped.
+        """
+        for task in self._tasks:
+            if task.done() and task._log_traceback:  # noqa: SLF001 - asyncio's own mark
+                task._log_traceback = False  # noqa: SLF001
+                self.call_exception_handler(
+                    {
+                        "message": f"an error in {task.get_name()} was never awaited by workflow code",
+                        "exception": task.exception(),
+                    }
+                )
+
     def drop(self) -> list[str]:
         """Close every coroutine of the run, newest first; answer with the names of those that resist.
 

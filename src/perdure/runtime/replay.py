@@ -44,6 +44,8 @@ def replay(
     """Feed a journal, a slice at a time, then let the run go live."""
     if driver.gone:
         return
+    # The first claim of a run feeds its first entry live: nothing of what its code does now has been done before.
+    execution.replaying = driver.row.claim > 1 or len(entries) > 1
     end = min(start + REPLAY_SLICE, len(entries))
     with driver.worker.driving(driver):
         try:

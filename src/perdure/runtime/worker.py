@@ -300,6 +300,7 @@ class Worker:
         """A run has its outcome."""
         row = driver.row
         row.status, row.result, row.failed, row.ended_at, row.owner = end.status, end.value, end.failed, end.at, 0
+        logger.debug("run ended: %s", end.status, extra=driver.extra())
         self._leave(driver)
         self.process.observers.ended([row])
         self.moved()
