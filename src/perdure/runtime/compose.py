@@ -247,9 +247,11 @@ class _Composition:
             operation = self.driver.execution.operations.get(key) if self.driver.execution is not None else None
             if operation is None:
                 continue
+            # Should it be found in doubt, or asked for with other arguments, people must see with which ones it began.
             note = Note(
-                attempt=steps.next_attempt(operation), digest=operation.digest, worker=worker.number, claim=self.driver.claim
-            )
+                attempt=steps.next_attempt(operation), digest=operation.digest, arguments=steps.arguments(operation),
+                worker=worker.number, claim=self.driver.claim,
+            )  # fmt: skip
             self._add(Entry(0, Kind.BEGUN, key, 0, None, False, note), self.now, None)
             self.driver.starting.append(key)
 

@@ -155,7 +155,7 @@ class Steps:
             return
         definition = operation.request.definition
         note = Note(
-            attempt=attempt.facts.attempt, digest=operation.digest, arguments=self._arguments(operation), began=attempt.began
+            attempt=attempt.facts.attempt, digest=operation.digest, arguments=self.arguments(operation), began=attempt.began
         )
         if error is None:
             try:
@@ -195,7 +195,8 @@ class Steps:
         else:
             self._record(operation.key, note, encode_error(error), failed=True)
 
-    def _arguments(self, operation: Operation) -> bytes:
+    def arguments(self, operation: Operation) -> bytes:
+        """The packed arguments, for the note of an entry; their blobs go with the next advance."""
         if not operation.arguments:
             return b""
         packed, blobs = pack(operation.arguments, cap=1 << 62, where="arguments")
