@@ -111,7 +111,7 @@ class StepCall(Call[R_co]):
         args = self.args if self.bound is None else (self.bound, *self.args)
         if current_attempt.get() is None:
             return run_body(self.definition, args, self.kwargs).__await__()
-        if self.definition.once or self.definition.probe is not None:
+        if self.definition.once:
             raise WrongContext(
                 f"step {self.definition.name} has effects of its own to protect and was called inside another step",
                 hint="call it from the workflow, so that it is recorded by itself",

@@ -137,8 +137,8 @@ def step(
     """Make a function a step: inside a run its result is recorded and never computed again.
 
     `retry` is a number of attempts or a `Retry`; `timeout` is per attempt. `once` starts it at most once: found started and not
-    ended, it raises `InDoubt` in the workflow. `probe` is called with the same arguments to find out what became of such an
-    attempt, and returns `happened(value)`, `NOT_HAPPENED` or `UNKNOWN`. `identity` picks what must be the same on replay.
+    ended, it raises `InDoubt` in the workflow. `probe` (which implies `once`) is called with the same arguments to find
+    out what became of such an attempt, and returns `happened(value)`, `NOT_HAPPENED` or `UNKNOWN`. `identity` picks what must be the same on replay.
     `aliases` are former names. `record_args=False` keeps only a digest of the arguments.
 
     >>> @step(retry=3, timeout="60s")

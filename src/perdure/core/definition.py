@@ -35,8 +35,10 @@ class StepDefinition:
     protected: bool = field(init=False)
 
     def __post_init__(self) -> None:
+        # What became of an attempt can only be asked if it is known to have begun, and only `once` steps record that.
+        self.once = self.once or self.probe is not None
         # Computed once: the hot path asks for every step.
-        self.protected = self.once or self.probe is not None or self.identity is not None
+        self.protected = self.once or self.identity is not None
 
     def check(self) -> None:
         """Refuse what can be seen at definition time: a return annotation that cannot be stored."""

@@ -24,6 +24,7 @@ from perdure.core.retry import retry_after
 
 from .arrival import Arrival
 from .attempt import Attempt, StepFacts
+from .probing import Finding, probing
 
 if TYPE_CHECKING:
     from perdure.core.operation import Operation
@@ -45,7 +46,7 @@ class Steps:
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self.running: dict[str, Attempt | _Probing] = {}
+        self.running: dict[str, Attempt] = {}
         self.retries: dict[str, int] = {}  # key: when the next attempt starts
         self.held: list[str] = []  # asked for, to start when earlier commands are committed
         self.begins: list[str] = []  # to be journaled as begun before they start
@@ -67,7 +68,7 @@ class Steps:
             self._recovered.add(operation.key)
         if operation.begun is not None and definition.once:
             if definition.probe is not None:
-                self._driver.worker.loop.create_task(self._probe(operation.key))
+                self._probe(operation)
             else:
                 self._doubt(operation, "its worker ended before its outcome was recorded")
         elif operation.retry_at > self._driver.now():
@@ -117,16 +118,7 @@ class Steps:
         driver, call = self._driver, operation.request
         definition = call.definition
         number = self.next_attempt(operation)
-        facts = StepFacts(
-            driver.id,
-            operation.key,
-            number,
-            driver.identity,
-            definition,
-            self.progress.get(operation.key),
-            lambda progress: self.publish_progress(operation.key, progress),
-            self.publish,
-        )
+        facts = self._facts(operation, number)
         args = call.args if call.bound is None else (call.bound, *call.args)
         stub = driver.worker.stubs.get(definition.name) if driver.worker.stubs else None
         if stub is not None:
@@ -136,6 +128,19 @@ class Steps:
         )
         self.running[operation.key] = attempt
         attempt.start(driver.worker.loop, operation.context or contextvars.Context())
+
+    def _facts(self, operation: Operation, number: int) -> StepFacts:
+        key = operation.key
+        return StepFacts(
+            self._driver.id,
+            key,
+            number,
+            self._driver.identity,
+            operation.request.definition,
+            self.progress.get(key),
+            lambda progress: self.publish_progress(key, progress),
+            self.publish,
+        )
 
     def _operation(self, key: str) -> Operation | None:
         execution = self._driver.execution
@@ -225,38 +230,43 @@ class Steps:
         self._record(operation.key, Note(digest=operation.digest), encode_error(error), failed=True)
         self._driver.wake()
 
-    async def _probe(self, key: str) -> None:
-        """Ask the outside world whether a begun attempt had its effect: `happened(value)`, `not_happened` or `unknown`."""
-        operation = self._operation(key)
-        if operation is None or operation.begun is None:
-            return
-        call, begun = operation.request, operation.begun
-        self.running[key] = probing = _Probing()
-        answer: Any = None
-        try:
-            args = call.args if call.bound is None else (call.bound, *call.args)
-            answer = call.definition.probe(*args, **call.kwargs)
-            if asyncio.iscoroutine(answer):
-                answer = await answer
-        except Exception as error:  # noqa: BLE001 - a probe that fails has not found out
-            logger.warning("the probe of %s failed: %s", key, "".join(traceback.format_exception_only(error)).strip())
-        ended = await self._driver.worker.proven_dead(begun[0])
-        if self.running.get(key) is not probing:
+    def _probe(self, operation: Operation) -> None:
+        """Ask the outside world whether a begun attempt had its effect."""
+        facts = self._facts(operation, max(1, self.next_attempt(operation) - 1))
+        self.running[operation.key] = attempt = probing(self._driver.worker, facts, operation, self._probed)
+        attempt.start(self._driver.worker.loop, operation.context or contextvars.Context())
+
+    def _probed(self, attempt: Attempt, value: Any, error: BaseException | None) -> None:
+        key = attempt.facts.key
+        if self.running.get(key) is not attempt:
             return
         del self.running[key]
-        operation = self._operation(key)
-        if operation is None or self._driver.gone:
-            return
-        outcome = getattr(answer, "outcome", "unknown")
-        if outcome == "happened":
-            data = call.definition.schema.encode(answer.value, where=f"probe of {call.definition.name}")
-            self._record(key, Note(digest=operation.digest, name="probed"), data, failed=False)
-        elif outcome == "not_happened" and ended:
-            operation.begun = None
-            self.begins.append(key)
+        operation = self._operation(key) if self._driver.execution is not None else attempt.operation
+        if operation is not None and not self._driver.gone:
+            self._found_out(operation, value if error is None else Finding(problem=error))
+        self._driver.wake()
+
+    def _found_out(self, operation: Operation, finding: Finding) -> None:
+        definition = operation.request.definition
+        if finding.outcome == "happened":
+            note = Note(digest=operation.digest, name="probed")
+            try:
+                data = definition.schema.encode(finding.value, where=f"probe of step {definition.name}")
+            except NotStorable as problem:
+                problem.run, problem.step = self._driver.id, operation.key
+                self._record(operation.key, note, encode_error(problem), failed=True)
+            else:
+                self._record(operation.key, note, data, failed=False)
+        elif finding.outcome == "not_happened" and finding.ended:
+            self.begins.append(operation.key)
+        elif finding.problem is not None:
+            problem_text = "".join(traceback.format_exception_only(finding.problem)).strip()
+            logger.warning("the probe of %s failed: %s", operation.key, problem_text)
+            self._doubt(operation, f"its probe failed ({problem_text})")
+        elif finding.outcome == "not_happened":
+            self._doubt(operation, "has not happened yet by its probe, but its worker may still be at it")
         else:
             self._doubt(operation, "its probe could not find out what became of it")
-        self._driver.wake()
 
     # ── what bodies show ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -295,10 +305,3 @@ class Steps:
         self.retries.clear()
         self.begins.clear()
         self.held.clear()
-
-
-class _Probing:
-    """Stands where an attempt would while its probe runs."""
-
-    def abandon(self) -> None:
-        """A probe changes nothing: it may run on unheard."""

@@ -413,7 +413,7 @@ class Worker:
         self.draining = True
         for driver in list(self.drivers.values()):
             driver.hand_back()
-        if self.drivers and not self.process.fenced:
+        if bound and self.drivers and not self.process.fenced:
             self._empty.clear()
             alarm = self.clock.call_later(bound, self._empty.set)
             await self._empty.wait()
