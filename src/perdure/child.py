@@ -67,7 +67,7 @@ async def run_child(call: WorkflowCall[R]) -> R:
         await operation
         return await wait  # type: ignore[no-any-return]
     except asyncio.CancelledError:
-        execution.abandon_child(wait)
+        execution.abandon_child(operation, wait)
         raise
 
 

@@ -3,7 +3,9 @@
 import asyncio
 import time
 
-from perdure import RunBlocked
+import pytest
+
+from perdure import RunBlocked, RunCancelled
 from perdure.core.errors import StoreError
 from perdure.core.execution import Execution
 from perdure.core.facts import RunFacts
@@ -59,6 +61,13 @@ async def blocked(run, code):
     assert info.status == "blocked"
     assert info.blocked.code == code, info.blocked
     return info.blocked
+
+
+async def cancelled(run):
+    """Wait until a run has ended as cancelled."""
+    with pytest.raises(RunCancelled):
+        await run.result()
+    assert await run.status() == "cancelled"
 
 
 async def store_state(app):

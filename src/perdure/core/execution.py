@@ -131,10 +131,20 @@ class Execution:
             return Ended("failed", encode_error(problem))
 
     def end(self, why: str) -> None:
-        """Deliver the end of the run to its code: as `CancelledError` in its main task."""
-        if not self.ending and self._main is not None:
-            self.ending = why
-            self._main.cancel()
+        """Deliver the end of the run to its code: as `CancelledError`, in its main task and from every open promise."""
+        if self.ending or self._main is None:
+            return
+        self.ending = why
+        self._main.cancel()
+        for wait in self.open_promises():
+            timer = self.timers.pop(wait.key, None)
+            if timer is not None:
+                timer.cancel()
+            wait.resolve(None, asyncio.CancelledError())
+
+    def open_promises(self) -> list[Wait]:
+        """The promises and asks that have no outcome yet."""
+        return [wait for wait in self.waits.values() if wait.kind is Kind.RESOLVED and not wait.done]
 
     # ── asking ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -236,9 +246,17 @@ class Execution:
         self.dropped.append(operation.key)
         self.complete(operation)
 
-    def abandon_child(self, wait: Wait) -> None:
-        """The code no longer waits for an attached child that it awaited directly: it is to be cancelled."""
-        if not self.loop.dead and not wait.done:
+    def abandon_child(self, start: Operation, wait: Wait) -> None:
+        """The code no longer waits for an attached child that it awaited directly: it is to be cancelled.
+
+        One whose start is not even recorded is not started: a start that was issued before this drive of the loop is.
+        """
+        if self.loop.dead or wait.done:
+            return
+        if start.key in self.operations:
+            self.abandoned.add(start.key)
+            self.complete(start)
+        else:
             self.orphans.append(wait.id)
 
     # ── timers ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -261,6 +279,10 @@ class Execution:
         """The operations asked for since the last call that still stand."""
         issued, self._issued = self._issued, []
         return [operation for operation in issued if operation.key in self.operations]
+
+    def keep_asked(self, keys: set[str]) -> None:
+        """Forget that operations were asked for, other than these: somebody has them already."""
+        self._issued = [operation for operation in self._issued if operation.key in keys]
 
     @property
     def stuck(self) -> bool:

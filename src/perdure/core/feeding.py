@@ -205,6 +205,8 @@ def _feed_child_ended(execution: Execution, entry: Entry) -> None:
     request: ChildRequest = wait.value
     if not entry.failed:
         wait.resolve(request.schema.decode(entry.value or b"null"))
+    elif entry.value is None:  # it was cancelled before it began, or while it was blocked: no code of its was there to say so
+        wait.resolve(None, RunCancelled("the run was cancelled", run=request.id))
     else:
         wait.resolve(None, _catchable(decode_error(entry.value or b"")))
 

@@ -38,10 +38,11 @@ def compose(driver: Driver) -> Advance | None:
     return _Composition(driver).result()
 
 
-def compose_cancelled(driver: Driver, request: Arrival) -> Advance:
-    """The end of a run that is cancelled without its code being asked."""
+def compose_cancelled(driver: Driver) -> Advance:
+    """The end of a run that is cancelled without its code being asked. The request is recorded, unless it was before."""
     composition = _Composition(driver)
-    composition.take(request)
+    for request in [arrival for arrival in driver.arrivals if arrival.entry.kind == Kind.CANCEL]:
+        composition.take(request)
     data, _ = pack(encode_error(RunCancelled("the run was cancelled", run=driver.id)), cap=1 << 62, where="")
     composition.advance.end = End(status="cancelled", value=data, failed=True, at=composition.now, active=driver.row.active)
     driver.composed(composition.data, composition.taken)
@@ -184,7 +185,8 @@ class _Composition:
         run_deadline = driver.agenda.run_end()
         if run_deadline and run_deadline[0] <= self.now and (not deadline or run_deadline[0] <= deadline):
             self._arrivals_until(run_deadline[0])
-            self._expired(*run_deadline)
+            if not self.advance.opened:
+                self._expired(*run_deadline)
             return
         if deadline and deadline <= self.now and not driver.waiting_for_messages:
             if self._arrivals_until(deadline) == 0:
@@ -205,7 +207,11 @@ class _Composition:
 
     def take(self, arrival: Arrival) -> None:
         """Let an arrival be the next entry."""
-        self._add(arrival.entry, arrival.at, arrival.data)
+        at = arrival.at
+        if arrival.entry.kind == Kind.CANCEL:
+            at = self.now  # the grace counts from the delivery, however long the request waited for a worker
+            self._close_promises()
+        self._add(arrival.entry, at, arrival.data)
         self.taken.append(arrival)
         if arrival.blobs:
             self.advance.blobs.extend(arrival.blobs)
@@ -215,6 +221,8 @@ class _Composition:
     def _arrivals_until(self, deadline: int) -> int:
         arrivals, count = self.driver.arrivals, 0
         while arrivals and (not deadline or arrivals[0].at < deadline):
+            if self.advance.opened and arrivals[0].entry.kind == Kind.CANCEL:
+                break  # it closes what is open: next turn, when these are
             self.take(arrivals.popleft())
             count += 1
         return count
@@ -256,7 +264,18 @@ class _Composition:
             self.driver.starting.append(key)
 
     def _expired(self, when: int, why: str) -> None:
-        self._add(Entry(0, Kind.EXPIRED, "", 0, None, False, Note(name=why, deadline=when)), when, None)
+        if why != "grace":
+            when, deadline = self.now, when  # the grace counts from the delivery
+            self._close_promises()
+        else:
+            deadline = when
+        self._add(Entry(0, Kind.EXPIRED, "", 0, None, False, Note(name=why, deadline=deadline)), when, None)
+
+    def _close_promises(self) -> None:
+        """The run is told to end: nobody may answer what its code will not see any more."""
+        execution = self.driver.execution
+        if execution is not None and not execution.ending:
+            self.advance.closed.extend(wait.id for wait in execution.open_promises())
 
     # ── what has no entry ───────────────────────────────────────────────────────────────────────────────────────────
 

@@ -29,6 +29,7 @@ from .blockage import blocking, stuck_error
 from .compose import compose, compose_cancelled
 from .mailroom import arrival_of
 from .outgoing import conflict_error
+from .pausing import Pausing
 from .replay import drift_error, keep_drifts, new_execution, rebuild, replay
 from .steps import Steps
 
@@ -93,6 +94,7 @@ class Driver:
         self.waiting_for_messages = False  # nothing may expire before they are here
         self.asked_for_messages = 0  # the inbox counter that they will bring
         self.had_children = False
+        self.pausing = Pausing(self)
         self._early: list[tuple[Message, bytes | None]] = []  # came while the journal was loaded
         self.journal: list[Entry] | None = [] if worker.options.replay_every_await else None
         self._busy: Advance | None = None
@@ -121,6 +123,7 @@ class Driver:
                     hint="mend the step whose attempt was under way (the journal's last entry), then resume the run",
                 )
             )
+            self.deliver_all(messages)
             return
         if self.journal is not None:
             self.journal = list(entries)
@@ -136,17 +139,23 @@ class Driver:
         if execution.drifts:
             if self.worker.options.replay_at_park:
                 self.block(drift_error(self, execution))
+                self.deliver_all(messages)
                 return
             keep_drifts(self, execution)
-        self._collect(recovered=True)
-        for message, data in messages:
-            self.deliver(message, data)
-        early, self._early = self._early, []
-        for message, data in early:
-            self.deliver(message, data, counted=True)
+        self.steps.take_up(due=bool(messages or self._early or self.sequence > 1 or self.row.deadline_at))
+        self.deliver_all(messages)
+        self._collect()
         self.turn()
 
     # ── what comes in ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def deliver_all(self, messages: list[tuple[Message, bytes | None]]) -> None:
+        """The messages that came with the claim, and those that came while the journal was loaded."""
+        for message, data in messages:
+            self.deliver(message, data)
+        for message, data in self._early:
+            self.deliver(message, data, counted=True)
+        self._early.clear()
 
     def deliver(self, message: Message, data: bytes | None, *, counted: bool = False) -> None:
         """A message from outside; `data` is its value unpacked. One that came before is ignored."""
@@ -161,20 +170,19 @@ class Driver:
         self.waiting_for_messages = False
         match message.kind:
             case InboxKind.PAUSE:
-                self.consumed.append(message.number)
-                if self.halting is None:
-                    self.halting = Park(status="paused")
+                self.pausing.ask(message.number)
             case InboxKind.RESUME:
                 self.consumed.append(message.number)
-                self._unhalt()
+                self.pausing.end()
             case _:
                 arrival = arrival_of(self, message, data)
                 if arrival is None:
                     self.consumed.append(message.number)
                 else:
                     self.arrivals.append(arrival)
-                    if message.kind == InboxKind.CANCEL and self.halting is not None and self.halting.status == "paused":
-                        self._unhalt()
+                    if message.kind == InboxKind.CANCEL:
+                        self.row.cancel_at = self.row.cancel_at or message.at
+                        self.pausing.end()
         self.wake()
 
     def polled(self) -> None:
@@ -218,7 +226,7 @@ class Driver:
         self._scheduled = False
         if self._busy is not None or self.gone or (self.execution is None and self.halting is None):
             return
-        if self.halting is None:
+        if self.halting is None and not self.cancel_pending():
             self.steps.start_due()
         advance = compose(self)
         if advance is None:
@@ -289,8 +297,7 @@ class Driver:
         starting, self.starting = self.starting, []
         for key in starting:
             self.steps.start_begun(key)
-        if not self.commands:
-            self.steps.release()
+        self.steps.release()
         return True
 
     def _feed(self, entry: Entry) -> bool:
@@ -307,7 +314,6 @@ class Driver:
         self.note_ending(entry)
         if self.journal is not None:
             self.journal.append(entry)
-            self.commands.pop(entry.key, None)  # the rebuilt code has asked for it once more, before it was fed its entry
         return True
 
     def note_ending(self, entry: Entry) -> None:
@@ -316,8 +322,12 @@ class Driver:
         if (entry.kind == Kind.CANCEL or of_the_run) and not self.agenda.grace_ends:
             self.agenda.grace_ends = entry.time + self.worker.options.cancel_grace
 
-    def _collect(self, *, recovered: bool = False) -> None:
-        """Take what the code asked for: commands wait for the next turn, steps start unless commands come first."""
+    def cancel_pending(self) -> bool:
+        """Whether the run is told to cancel and its code does not know yet."""
+        return bool(self.row.cancel_at) and self.execution is not None and not self.execution.ending
+
+    def _collect(self) -> None:
+        """Take what the code asked for: commands wait for the next turn, steps start unless they are held back."""
         execution = self.execution
         assert execution is not None
         for key in execution.dropped:
@@ -331,11 +341,9 @@ class Driver:
         for operation in execution.take():
             if operation.kind is not Kind.STEP:
                 self.commands[operation.key] = None
-            elif execution.ended is None and not self.steps.knows(operation.key):
-                if self.commands:
-                    self.steps.held.append(operation.key)
-                else:
-                    self.steps.admit(operation, recovered=recovered)
+            elif execution.ended is None:
+                self.steps.ask(operation)
+        self.steps.taken_up = False
 
     # ── trouble ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -343,9 +351,8 @@ class Driver:
         """What others committed meanwhile made this advance impossible; nothing of it was written."""
         self._undo(advance)
         if conflict.kind in ("send", "child"):
-            keys = [
-                entry.key for entry in advance.entries if entry.kind == (Kind.SENT if conflict.kind == "send" else Kind.CHILD)
-            ]
+            kind = Kind.SENT if conflict.kind == "send" else Kind.CHILD
+            keys = [entry.key for entry in advance.entries if entry.kind == kind]
             self.failures[keys[conflict.index]] = conflict_error(conflict, self.id)
             self.turn()
             return
@@ -354,20 +361,20 @@ class Driver:
             return
         # A message is on its way: fetch it before anything else is decided.
         self.waiting_for_messages = conflict.kind == "answered"
-        self.asked_for_messages = max(conflict.index, self.seen + 1)
+        # Never above the row's counter: a message that comes later would then not keep the run from being parked.
+        self.asked_for_messages = max(conflict.index if conflict.kind == "inbox" else 0, self.seen, 1)
         self.worker.poll()
 
     def _undo(self, advance: Advance) -> None:
         """Put back what an advance had taken, to be composed again."""
-        taken = {arrival.consumed for arrival in self._taken}
+        taken = {*self.pausing.requests, *(arrival.consumed for arrival in self._taken)}
         self.consumed[:0] = [number for number in advance.consumed if number not in taken]
         self.arrivals.extendleft(reversed(self._taken))
         self._taken = []
         self.reopened[:0] = advance.reopened
         self.steps.begins[:0] = self.starting
         self.starting = []
-        for operation_key in [entry.key for entry in advance.entries if self.open_command(entry.key)]:
-            self.commands[operation_key] = None
+        self.commands |= dict.fromkeys(entry.key for entry in advance.entries if self.open_command(entry.key))
         self.blobs[:0] = advance.blobs
         self.published = dict(advance.published) | self.published
 
@@ -387,10 +394,8 @@ class Driver:
         self.commands.clear()
         self.wake()
 
-    def _unhalt(self) -> None:
-        if self.halting is None or self.halting.status != "paused" or self.execution is None:
-            return
-        self.halting = None
+    def feed_recorded(self) -> None:
+        """Feed what was recorded while the run was halting."""
         unfed, self.unfed = self.unfed, []
         if self._feed_all(unfed):
             self.wake()
@@ -418,10 +423,9 @@ class Driver:
 
     def _end_blocked(self, park: Park) -> bool:
         """A blocked run whose cancellation is requested ends: its code cannot unwind."""
-        request = next((each for each in self.arrivals if each.entry.kind == Kind.CANCEL), None)
-        if park.status != "blocked" or request is None:
+        if park.status != "blocked" or not self.row.cancel_at:
             return False
-        self._busy = compose_cancelled(self, request)
+        self._busy = compose_cancelled(self)
         self.worker.committer.submit(self._busy, self._committed)
         return True
 
@@ -452,6 +456,7 @@ class Driver:
         park.active = self.row.active
         advance = self._bare_advance()
         advance.park = park
+        self.pausing.set_aside(advance, park)
         self._busy = advance
         self.worker.committer.submit(advance, self._committed)
 

@@ -61,6 +61,7 @@ def replay(
             driver.sequence, driver.time = entries[-1].sequence, entries[-1].time
             driver.execution = execution
             driver.block(error)
+            driver.deliver_all(messages)
             return
     if end < len(entries):
         driver.worker.loop.call_soon(replay, driver, execution, entries, end, messages)
@@ -74,8 +75,8 @@ def rebuild(driver: Driver) -> bool:
     """Drop the execution and replay the journal under the running attempts: the test of determinism."""
     assert driver.execution is not None and driver.journal is not None
     entries = driver.journal
-    known = set(driver.commands)
     taken = {change for change, taken in driver.execution.patches.items() if taken}  # perhaps not recorded yet
+    asked = {operation.key for operation in driver.execution.take()}  # by entries before this one, and not collected yet
     driver.forget(driver.execution)
     driver.execution = execution = new_execution(driver, entries)
     execution.patches_recorded |= taken
@@ -92,9 +93,7 @@ def rebuild(driver: Driver) -> bool:
     if execution.drifts and driver.worker.options.replay_at_park:
         driver.block(drift_error(driver, execution))
         return False
-    for operation in execution.take():
-        if operation.kind is not Kind.STEP and operation.key not in known:
-            driver.commands[operation.key] = None
+    execution.keep_asked(asked)
     return True
 
 

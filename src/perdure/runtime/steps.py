@@ -51,6 +51,8 @@ class Steps:
         self.held: list[str] = []  # asked for, to start when earlier commands are committed
         self.begins: list[str] = []  # to be journaled as begun before they start
         self.progress: dict[str, Any] = {}
+        self.taken_up = False  # the steps asked for now were open when the run was taken up
+        self._catching_up = False
         self._recovered: set[str] = set()  # keys of steps that were open when the run was taken up again
 
     def knows(self, key: str) -> bool:
@@ -61,11 +63,33 @@ class Steps:
 
     # ── starting ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def admit(self, operation: Operation, *, recovered: bool = False) -> None:
-        """A step was asked for: start it, or find out first what became of an attempt that the journal knows as begun."""
-        definition = operation.request.definition
-        if recovered:
+    def take_up(self, *, due: bool) -> None:
+        """The run was taken up: the steps asked for next were open before. With `due`, it may have to catch up first."""
+        self.taken_up, self._catching_up = True, due
+
+    def ask(self, operation: Operation) -> None:
+        """A step was asked for: it starts as soon as it may."""
+        if self.knows(operation.key):
+            return
+        if self.taken_up:
             self._recovered.add(operation.key)
+        if self._held_back():
+            self.held.append(operation.key)
+        else:
+            self.admit(operation)
+
+    def _held_back(self) -> bool:
+        """Whether steps may not start yet: something comes first that they depend on, or that may give them up."""
+        driver = self._driver
+        if driver.commands or driver.halting is not None or driver.cancel_pending():
+            return True
+        if self._catching_up:  # what fell due while nobody owned the run
+            self._catching_up = bool(driver.arrivals) or 0 < driver.agenda.next_wake() <= driver.now()
+        return self._catching_up
+
+    def admit(self, operation: Operation) -> None:
+        """Start a step, or find out first what became of an attempt that the journal knows as begun."""
+        definition = operation.request.definition
         if operation.begun is not None and definition.once:
             if definition.probe is not None:
                 self._probe(operation)
@@ -79,8 +103,8 @@ class Steps:
             self.start(operation)
 
     def release(self) -> None:
-        """Start what waited for earlier commands of the run to be committed."""
-        if self.held:
+        """Start what was held back, if nothing holds it any more."""
+        if self.held and not self._held_back():
             held, self.held = self.held, []
             for key in held:
                 operation = self._operation(key)
