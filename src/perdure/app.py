@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from perdure.core.duration import Duration
     from perdure.runtime.clock import Clock
     from perdure.stores.base import Store
+    from perdure.stores.rows import PromiseRow
 
 __all__ = ["App"]
 
@@ -293,7 +294,7 @@ class App:
         served = await self.gate.served(name)
         if name not in served and (served or self._hosts_worker):
             raise unknown_workflow(name, {*served, *self.definitions.names()})
-        return None, natural_encode(list(positional) if positional else named)
+        return None, natural_encode(list(positional) if positional else named, where=f"arguments of {name}")
 
     @overload
     async def run(self, call: WorkflowCall[R], **options: Any) -> R: ...
@@ -380,9 +381,10 @@ class App:
     async def reject(self, id: str, error: BaseException | str, *, by: str = "") -> None:
         """Complete a promise with an error: awaiting it raises it. Raises `AlreadyResolved`, `UnknownWait`."""
         problem = error if isinstance(error, BaseException) else RuntimeError(error)
+        await self._promise(id)
         await self.gate.answer(id, "rejected", encode_error(problem), failed=True, by=by)
 
-    async def _check_answer(self, id: str, data: bytes) -> None:
+    async def _promise(self, id: str) -> PromiseRow:
         store = self.gate.store
         row = await self.gate.read(lambda: store.promise(id))
         if row is None:
@@ -392,6 +394,10 @@ class App:
                 f"no ask or promise has the id {id!r}",
                 hint=f"open now: {listed}" if listed else "nothing is open: see perdure inbox",
             )
+        return row
+
+    async def _check_answer(self, id: str, data: bytes) -> None:
+        row = await self._promise(id)
         promise = OpenPromise.of(row)
         problems = validate_answer(data, promise.schema)
         if problems:

@@ -118,7 +118,7 @@ def publish(key: str, value: Any) -> Any:
             raise AssertionError  # inside() raises
         facts.publish(key, value)
         return _Published()
-    data = natural_encode(value)
+    data = natural_encode(value, where=f"published {key}")
     return execution.command(Kind.PUBLISHED, "publish", PublishRequest(name=key, value=data), describe=(key,))
 
 

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from perdure.core.codec import natural_encode
-from perdure.core.errors import RunEnded, UnknownRun
+from perdure.core.errors import RunEnded
 from perdure.core.payload import pack, unpack
 from perdure.core.status import Status
 from perdure.listing import HistoryEntry
 from perdure.stores.base import Answer, Cancel, Send, Start
+from perdure.stores.refusals import unknown_run
 from perdure.stores.rows import InboxKind, Message
 
 if TYPE_CHECKING:
@@ -122,7 +123,9 @@ class Gate:
 
     def signal(self, name: str, value: Any, uid: str, by: str = "") -> tuple[Message, list[Any]]:
         """A message and the blobs of its value."""
-        packed, blobs = pack(natural_encode(value), cap=self.process.options.payload_cap, where=f"message {name}")
+        packed, blobs = pack(
+            natural_encode(value, where=f"message {name}"), cap=self.process.options.payload_cap, where=f"message {name}"
+        )
         message = Message(number=0, run=0, kind=InboxKind.SIGNAL, name=name, value=packed, by=by, uid=uid, at=self.now())
         return message, blobs
 
@@ -138,7 +141,7 @@ class Gate:
             await self.send(run_id, name, value, uid=uid)
             row = await self.read(lambda: self.store.run(run_id))
             if row is None:
-                raise UnknownRun(f"no run has the id {run_id!r}")
+                raise unknown_run(run_id)
             self.process.changed()  # the reply may have come before we waited
             end = asyncio.ensure_future(self.settled(row))
             try:
@@ -148,7 +151,11 @@ class Gate:
             if not reply.done():
                 packed = await self.read(lambda: self.store.reply(uid))
                 if packed is None:
-                    raise RunEnded(f"the run ended without replying to {name!r}", run=run_id)
+                    raise RunEnded(
+                        f"the run ended without replying to {name!r}",
+                        run=run_id,
+                        hint=f"perdure runs show {run_id} shows its outcome",
+                    )
                 return msgspec.json.decode(await self.fetch(packed))
             return msgspec.json.decode(await self.fetch(reply.result()))
         finally:

@@ -10,10 +10,11 @@ import msgspec
 
 from perdure.core.codec import decode_error, schema_of
 from perdure.core.duration import SECOND, microseconds
-from perdure.core.errors import RunBlocked, RunCancelled, RunFailed, UnknownRun
+from perdure.core.errors import RunBlocked, RunCancelled, RunFailed
 from perdure.core.status import Status
 from perdure.listing import HistoryEntry, RunInfo, is_shown
 from perdure.stores.base import Cancel, Pause, Resume
+from perdure.stores.refusals import unknown_run
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -54,7 +55,7 @@ class Handle(Generic[R]):
         else:
             row = await self._gate.read(lambda: store.run(self._id))
         if row is None:
-            raise UnknownRun(f"no run has the id {self._id!r}", hint="perdure runs list shows the runs there are")
+            raise unknown_run(self._id)
         self._number = row.number
         return row
 

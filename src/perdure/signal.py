@@ -42,7 +42,7 @@ class Message(Generic[T]):
         execution = inside("reply()")
         if not self._uid:
             raise WrongContext(f"message {self.name!r} has no address to reply to", run=execution.facts.id)
-        request = ReplyRequest(uid=self._uid, value=natural_encode(value))
+        request = ReplyRequest(uid=self._uid, value=natural_encode(value, where=f"reply to {self.name}"))
         return execution.command(Kind.REPLIED, "reply", request, describe=(self.name,))
 
     def __repr__(self) -> str:
@@ -99,7 +99,7 @@ def send(run_id: str, name: str, value: Any = None) -> Awaitable[None]:
     Recorded with the sending itself, so it is sent once. Raises `UnknownRun` or `RunEnded` where it is awaited.
     """
     execution = inside("send()")
-    data = natural_encode(value)
+    data = natural_encode(value, where=f"message {name}")
     return execution.command(
         Kind.SENT, "send", SendRequest(run_id=str(run_id), name=name, value=data), describe=(run_id, name, value)
     )

@@ -235,6 +235,11 @@ class StepError(PerdureError):
         self.data = data
         self.traceback_text = traceback_text
 
+    def __str__(self) -> str:
+        name = self.type_name.rpartition(".")[2]
+        text = super().__str__()
+        return text if not name or name in self.message else text.replace("] ", f"] {name}: ", 1)
+
 
 # ── stores ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from .codec import describe_arguments, encode_error
 from .entry import Kind
-from .errors import NotRestorable, RunCancelled
+from .errors import NotRestorable, NotStorable, RunCancelled
 from .feeding import FEEDERS, after_end
 from .loop import RunFuture, RunLoop
 from .mail import Mail
@@ -126,8 +126,10 @@ class Execution:
         if error is not None:
             return Ended("failed", encode_error(error))
         try:
-            return Ended("succeeded", self.definition.schema.encode(main.result(), where="result"))
+            return Ended("succeeded", self.definition.schema.encode(main.result(), where=f"result of {self.definition.name}"))
         except Exception as problem:  # noqa: BLE001 - whatever a value's own code raises: the result cannot be stored
+            if isinstance(problem, NotStorable):
+                problem.run = self.facts.id
             return Ended("failed", encode_error(problem))
 
     def end(self, why: str) -> None:

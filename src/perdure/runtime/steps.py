@@ -302,7 +302,11 @@ class Steps:
 
     def publish(self, key: str, value: Any) -> None:
         """Show a value from inside a step."""
-        data, blobs = pack(natural_encode(value), cap=self._driver.worker.options.payload_cap, where=f"published {key}")
+        data, blobs = pack(
+            natural_encode(value, where=f"published {key}"),
+            cap=self._driver.worker.options.payload_cap,
+            where=f"published {key}",
+        )
         self._driver.published[key] = data
         self._driver.blobs.extend(blobs)
         self._driver.wake()

@@ -84,7 +84,7 @@ def refuse_not_plain(value: Any, hint: str | None = ADD_ANNOTATION, depth: int =
     if kind is int:
         return None if -_LARGEST < value < _LARGEST else Refusal("is an int of more than 4000 digits", "store it as text")
     if kind is float:
-        return None if _isfinite(value) else Refusal(f"is {value}, which JSON cannot hold", "return None or text in its place")
+        return None if _isfinite(value) else Refusal(f"is {value}, which JSON cannot hold", "put None or text in its place")
     if depth <= 0:
         return Refusal(f"nests more than {DEPTH} levels deep, or contains itself")
     if kind is dict:
@@ -223,7 +223,7 @@ class _FloatNode(_ScalarNode):
         if type(value) is float and _isfinite(value):
             return value
         if type(value) is float:
-            raise Refusal(f"is {value}, which JSON cannot hold", "return None or text in its place")
+            raise Refusal(f"is {value}, which JSON cannot hold", "put None or text in its place")
         if type(value) is int:
             return INTEGER.dump(value)
         raise self.refuse_value(value)

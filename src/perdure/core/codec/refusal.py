@@ -31,7 +31,8 @@ class Refusal(Exception):
 
     def not_storable(self, where: str, root: str) -> NotStorable:
         """The public error of the way in."""
-        return NotStorable(f"{_prefix(where)}{self.place(root)} {self.reason}", hint=self.hint)
+        hint = self.hint or "give it a value of the annotated type, or change the annotation"
+        return NotStorable(f"{_prefix(where)}{self.place(root)} {self.reason}", hint=hint)
 
     def not_restorable(self, where: str, root: str, type_name: str) -> NotRestorable:
         """The public error of the way out; the stored bytes stay where they are."""

@@ -130,7 +130,7 @@ def _read_duration(text: str) -> dt.timedelta:
 
 def _write_decimal(value: decimal.Decimal) -> str:
     if not value.is_finite():
-        raise Refusal(f"is {value}, which has no number", "return None or text in its place")
+        raise Refusal(f"is {value}, which has no number", "put None or text in its place")
     return str(value)
 
 

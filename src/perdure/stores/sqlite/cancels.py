@@ -9,6 +9,7 @@ from __future__ import annotations
 from perdure.core.errors import UnknownRun
 from perdure.core.status import Status
 from perdure.stores.base import Cancel
+from perdure.stores.refusals import unknown_run
 from perdure.stores.rows import InboxKind, Message
 
 from .inbox import RunState, leave, state_of
@@ -23,7 +24,7 @@ def cancel(transaction: Transaction, change: Cancel) -> str | UnknownRun:
     """Write a `Cancel`: the run's status before."""
     run = state_of(transaction, change.run_id)
     if run is None:
-        return UnknownRun(f"no run has the id {change.run_id!r}", run=change.run_id)
+        return unknown_run(change.run_id)
     if not run.ended_at and not run.cancel_at:
         descendants = _live_descendants(transaction, run.number)
         for member in (run, *descendants):

@@ -11,6 +11,7 @@ from perdure.core.entry import Kind
 from perdure.core.errors import RunEnded, UnknownRun
 from perdure.core.status import Status
 from perdure.stores.base import Claim, Pause, Resume
+from perdure.stores.refusals import run_ended, unknown_run
 from perdure.stores.rows import Claimed, InboxKind, Message
 
 from .inbox import RunState, leave, state_of
@@ -89,9 +90,9 @@ def resume(transaction: Transaction, change: Resume) -> str | UnknownRun | RunEn
 def _live(transaction: Transaction, run_id: str, what: str) -> RunState | UnknownRun | RunEnded:
     run = state_of(transaction, run_id)
     if run is None:
-        return UnknownRun(f"no run has the id {run_id!r}", run=run_id)
+        return unknown_run(run_id)
     if run.ended_at:
-        return RunEnded(f"run {run_id} has ended ({run.status}) and cannot {what}", run=run_id)
+        return run_ended(run_id, run.status, f"cannot {what}")
     return run
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from perdure.core.errors import RunEnded, UnknownRun
 from perdure.stores.base import Send
+from perdure.stores.refusals import run_ended, unknown_run
 from perdure.stores.rows import Message
 
 from .transaction import Transaction
@@ -65,7 +66,7 @@ def send_to(transaction: Transaction, run: RunState, message: Message) -> int | 
     if run.ended_at:
         if message.uid and transaction.connection.row("was_delivered", (run.number, message.uid)):
             return 0
-        return RunEnded(f"run {run.id} has ended ({run.status}) and receives nothing more", run=run.id)
+        return run_ended(run.id, run.status, "receives nothing more")
     return leave(transaction, run.number, message)
 
 
@@ -73,6 +74,6 @@ def send(transaction: Transaction, change: Send) -> int | UnknownRun | RunEnded:
     """Write a `Send`."""
     run = state_of(transaction, change.run_id)
     if run is None:
-        return UnknownRun(f"no run has the id {change.run_id!r}", run=change.run_id)
+        return unknown_run(change.run_id)
     transaction.keep_blobs(change.blobs)
     return send_to(transaction, run, change.message)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from perdure.core.errors import AlreadyResolved, StoreError, UnknownWait
 from perdure.stores.base import Answer, Conflict
+from perdure.stores.refusals import already_resolved, unknown_wait
 from perdure.stores.rows import InboxKind, Message, PromiseRow
 
 from .inbox import leave
@@ -25,14 +26,14 @@ def answer(transaction: Transaction, change: Answer) -> UnknownWait | AlreadyRes
     connection = transaction.connection
     row = connection.row("promise_state", (change.id,))
     if row is None:
-        return UnknownWait(f"no promise or ask has the id {change.id!r}")
-    run, key, state, deadline, uid = row
+        return unknown_wait(change.id)
+    run, key, state, deadline, uid, by, run_id = row
     if state != "open":
         if change.uid and change.uid == uid:
             return None  # the same answer again: its first copy won
-        return AlreadyResolved(f"promise {change.id} was {state} before")
+        return already_resolved(change.id, state, by, run_id)
     if deadline and change.at >= deadline:
-        return AlreadyResolved(f"promise {change.id} can no longer be answered: its deadline has passed")
+        return already_resolved(change.id, "expired", "", run_id)
     transaction.keep_blobs(change.blobs)
     connection.change("resolve_promise", (change.id, change.state, change.at, change.by, change.uid))
     message = Message(

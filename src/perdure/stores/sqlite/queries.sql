@@ -298,7 +298,8 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 'open', ?9, ?10)
 
 -- name: promise_state
 -- What decides whether a promise may be answered.
-SELECT run, key, state, deadline, uid FROM promises WHERE id = ?1
+SELECT p.run, p.key, p.state, p.deadline, p.uid, p.by, r.id
+FROM promises AS p JOIN runs AS r ON r.number = p.run WHERE p.id = ?1
 
 -- name: resolve_promise
 -- Give an open promise its outcome.

@@ -30,7 +30,11 @@ def start(transaction: Transaction, change: Start) -> Started | DuplicateRun | R
         _replace(transaction, existing)
         return Started(_create(transaction, change), created=True)
     if change.if_exists == "reject":
-        return DuplicateRun(f"a run with the id {change.id!r} exists already ({existing.status})", run=change.id)
+        return DuplicateRun(
+            f"a run with the id {change.id!r} exists already ({existing.status})",
+            run=change.id,
+            hint=f"app.handle({change.id!r}) reaches it; if_exists='return' gives it, 'replace' starts anew",
+        )
     if existing.workflow != change.workflow or existing.digest != change.digest:
         what = "other arguments" if existing.workflow == change.workflow else f"another workflow, {existing.workflow}"
         return DuplicateRun(
