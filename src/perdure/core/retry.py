@@ -15,8 +15,11 @@ if TYPE_CHECKING:
 
 __all__ = ["NEVER", "Retry", "retry_after"]
 
-HOPELESS = (TypeError, AttributeError, NameError, NotStorable, NotRestorable, InDoubt, WrongContext)
-"""Errors that the same call would meet again: programming errors and values that cannot be stored."""
+DETERMINISTIC = (NotStorable, NotRestorable, InDoubt, WrongContext)
+"""Errors that the same call meets again for certain: never retried, whatever `on=` lists."""
+
+PROGRAMMING = (TypeError, AttributeError, NameError)
+"""Errors that the same call most likely meets again: retried only if `on=` lists them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +28,8 @@ class Retry:
 
     `attempts` counts all attempts, the first included. The wait before attempt n+1 is `initial * factor ** (n - 1)`, at most
     `max_delay`, of which a random share of up to `jitter` (0 to 1) is taken off. `on` lists the exception classes that are
-    retried (default: every `Exception` that is not a programming error), `unless` those that are not.
+    retried (default: every `Exception` that is not a programming error), `unless` those that are not. A value that cannot be
+    stored is never retried.
     A `Retry-After` that the error carries wins over the computed wait.
 
     >>> Retry(attempts=5, initial="1s", factor=2).delay(3)
@@ -63,11 +67,11 @@ class Retry:
 
     def wants(self, error: BaseException, *, listed_only: bool = False) -> bool:
         """Whether this error is worth another attempt; with `listed_only`, only if `on` names it."""
-        if self.unless and isinstance(error, self.unless):
+        if isinstance(error, DETERMINISTIC) or (self.unless and isinstance(error, self.unless)):
             return False
         if self.on:
             return isinstance(error, self.on)
-        return not listed_only and isinstance(error, Exception) and not isinstance(error, HOPELESS)
+        return not listed_only and isinstance(error, Exception) and not isinstance(error, PROGRAMMING)
 
     def delay(self, attempt: int, chance: float = 0.0) -> int:
         """µs to wait after failed attempt number `attempt`; `chance` in [0, 1) picks the jitter."""

@@ -24,7 +24,7 @@ def blocking(error: BaseException, execution: Execution | None, *, build: str, a
         wake_at=0,
         blocked=Blocked(
             code=error.code if isinstance(error, PerdureError) else "PRD-103",
-            reason=error.message if isinstance(error, PerdureError) else f"{type(error).__name__}: {error}",
+            reason=_reason(error),
             hint=(error.hint or "") if isinstance(error, PerdureError) else "",
             recorded=getattr(error, "recorded", []),
             asked=getattr(error, "asked", []),
@@ -33,6 +33,14 @@ def blocking(error: BaseException, execution: Execution | None, *, build: str, a
             at=at,
         ),
     )
+
+
+def _reason(error: BaseException) -> str:
+    if not isinstance(error, PerdureError):
+        return f"{type(error).__name__}: {error}"
+    if error.step and error.step not in error.message:
+        return f"{error.message} (step {error.step})"
+    return error.message
 
 
 def stuck_error(run: str, execution: Execution) -> Stuck:
