@@ -4,12 +4,12 @@ import asyncio
 import contextlib
 import dataclasses
 import enum
-import sqlite3
 import sys
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from uuid import UUID
 
+import apsw
 import pytest
 
 from perdure import NotStorable, Retry, RunFailed, StepError, step, workflow
@@ -362,8 +362,8 @@ async def test_p69_a_stored_name_can_make_nothing_run_or_load(make_app, tmp_path
 
             run = await app.start(flow())
             await app.settle()
-            with contextlib.closing(sqlite3.connect(path)) as file, file:
-                number, value = file.execute("SELECT max(number), value FROM entries WHERE failed = 1").fetchone()
+            with contextlib.closing(apsw.Connection(str(path))) as file:
+                number, value = file.execute("SELECT max(number), value FROM entries WHERE failed = 1").get
                 for was, becomes in ((b"builtins", module), (b"ValueError", name)):
                     assert value.count(was) == 1
                     value = value.replace(was, becomes.encode())

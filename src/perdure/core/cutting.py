@@ -12,8 +12,8 @@ __all__ = ["BLOB_SIZE", "pieces_of"]
 
 ELEMENT = 1024
 """List elements larger than this are pieces; smaller ones are gathered until they are."""
-WHOLE = 16 * 1024
-"""Elements larger than this are looked into: the list that grows may be inside."""
+WHOLE = 4 * 1024
+"""Elements larger than this are looked into: the list that grows may be inside, as a conversation is in a call's arguments."""
 BLOB_SIZE = 256 * 1024
 DEPTH = 8
 

@@ -20,7 +20,7 @@ import contextvars
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from .codec import describe_arguments, encode_error
+from .codec import describe_arguments, encode_error, natural_encode
 from .entry import Kind
 from .errors import NotRestorable, NotStorable, RunCancelled
 from .feeding import FEEDERS, after_end
@@ -161,15 +161,25 @@ class Execution:
             operation.other_keys = tuple(scope.key(alias, call.key) for alias in definition.aliases)
             for key in operation.other_keys:
                 self.operations[key] = operation
-        if definition.identity is None:
-            operation.arguments, operation.digest = describe_arguments(call.args, call.kwargs)
-            if not definition.record_args:
-                operation.arguments = b""
-        else:
-            operation.arguments, operation.digest = describe_arguments((definition.identity(*call.args, **call.kwargs),), {})
+        operation.arguments, operation.digest = describe_arguments(call.args, call.kwargs)
+        if definition.identity is not None:
+            operation.digest = self._identity(operation)
+        if not definition.record_args:
+            operation.arguments = b""
         operation.context = contextvars.copy_context()
         self._issue(operation)
         return operation.__await__()
+
+    def _identity(self, operation: Operation) -> bytes:
+        """The digest of what `identity=` picks. What cannot be stored is shown elsewhere; here it would compare as nothing."""
+        call = operation.request
+        chosen = call.definition.identity(*call.args, **call.kwargs)
+        try:
+            natural_encode(chosen, where=f"identity of step {operation.name}", root="identity")
+        except NotStorable as error:
+            error.run, error.step = self.facts.id, operation.key
+            raise
+        return describe_arguments((chosen,), {})[1]
 
     def command(self, kind: Kind, name: str, request: Any, *, describe: tuple[Any, ...] = (), key: str = "") -> Operation:
         """Ask for a command: a change outside, recorded together with it."""
