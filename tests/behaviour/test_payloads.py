@@ -207,7 +207,7 @@ async def test_identity_chooses_what_is_compared_not_what_is_kept(make_app, reco
         await app.crash()
         run = app.handle(run.id)
         why = await blocked(run, "PRD-401")
-        assert ("[5,\"hello\"]" in why.recorded[0]) is record
+        assert ('[5,"hello"]' in why.recorded[0]) is record
         assert any('[6,"hello"]' in each for each in why.asked) is record
         deploy(5, "good bye")
         await run.resume()
