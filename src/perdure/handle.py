@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
 from perdure.core.codec import decode_error, schema_of
-from perdure.core.duration import SECOND, microseconds
+from perdure.core.duration import microseconds
 from perdure.core.errors import RunBlocked, RunCancelled, RunFailed
 from perdure.core.status import Status
 from perdure.listing import HistoryEntry, RunInfo, is_shown
+from perdure.runtime.clock import within
 from perdure.stores.base import Cancel, Pause, Resume
 from perdure.stores.refusals import unknown_run
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from contextlib import AbstractAsyncContextManager
 
     from perdure.core.codec import Schema
     from perdure.core.duration import Duration
@@ -68,13 +69,17 @@ class Handle(Generic[R]):
         """What the run is doing. Raises `UnknownRun`."""
         return Status((await self._row()).status)
 
+    def _within(self, timeout: Duration | None) -> AbstractAsyncContextManager[None]:
+        """By the app's clock: a test's time is virtual here too."""
+        return within(self._gate.process.clock, microseconds(timeout, "timeout") if timeout is not None else None)
+
     async def result(self, *, timeout: Duration | None = None) -> R:
         """Wait for the run's end and give its result. Waiting only observes: cancelling it never touches the run.
 
         Raises `RunFailed` (its `__cause__` is what the workflow raised), `RunCancelled`, `RunBlocked` when the run cannot go on
         without a decision, `TimeoutError` after `timeout`, `UnknownRun`.
         """
-        async with asyncio.timeout(microseconds(timeout, "timeout") / SECOND if timeout is not None else None):
+        async with self._within(timeout):
             if self._number and self._gate.is_here(self._number):
                 row = await self._gate.process.observers.end(self._number)
             else:
@@ -105,7 +110,7 @@ class Handle(Generic[R]):
     async def request(self, name: str, value: Any = None, *, timeout: Duration | None = None, id: str | None = None) -> Any:
         """Send a message and wait for its `.reply`. Raises `TimeoutError` after `timeout`, `UnknownRun`, `RunEnded`."""
         uid = id or f"request-{secrets.token_hex(8)}"
-        async with asyncio.timeout(microseconds(timeout, "timeout") / SECOND if timeout is not None else None):
+        async with self._within(timeout):
             return await self._gate.request(self._id, name, value, uid)
 
     async def cancel(self, reason: str = "", *, by: str = "") -> Status:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import time
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
-__all__ = ["Alarm", "Clock", "SystemClock"]
+__all__ = ["Alarm", "Clock", "SystemClock", "within"]
 
 
 class Alarm(Protocol):
@@ -55,3 +56,27 @@ class SystemClock:
     def call_later(self, delay: int, callback: Callable[[], None]) -> Alarm:
         """Call `callback` after `delay` µs."""
         return self._loop.call_later(min(max(delay, 0) / 1_000_000, self.LONGEST), callback)
+
+
+@contextlib.asynccontextmanager
+async def within(clock: Clock, length: int | None) -> AsyncIterator[None]:
+    """Like `asyncio.timeout`, by a clock: `TimeoutError` when the block takes longer than `length` µs (None: no limit)."""
+    if length is None:
+        yield
+        return
+    loop, end = asyncio.get_running_loop(), clock.now() + length
+    async with asyncio.timeout(None) as limit:
+        alarm: Alarm
+
+        def ring() -> None:
+            nonlocal alarm
+            if clock.now() < end:  # a clock may ring early when the time is far away
+                alarm = clock.call_at(end, ring)
+            else:
+                limit.reschedule(loop.time())
+
+        alarm = clock.call_at(end, ring)
+        try:
+            yield
+        finally:
+            alarm.cancel()

@@ -274,6 +274,8 @@ class Driver:
             self.sequence, self.time = advance.entries[-1].sequence, advance.entries[-1].time
         if advance.children or advance.sends:
             self.worker.left_messages(advance)
+        for uid, value in advance.replies:
+            self.worker.process.observers.replied(uid, value)
         for row in advance.opened:
             self.worker.opened(self, row)
         self.worker.moved()

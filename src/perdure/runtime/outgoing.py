@@ -53,5 +53,5 @@ def conflict_error(conflict: Conflict, run: str) -> PerdureError:
     """What workflow code is told when a command of its turned out impossible."""
     if conflict.kind == "child":
         return DuplicateRun(conflict.detail, run=run, hint="give the child an id= of its own")
-    kind = RunEnded if "ended" in conflict.detail else UnknownRun
+    kind = RunEnded if conflict.ended else UnknownRun
     return kind(conflict.detail, run=run)

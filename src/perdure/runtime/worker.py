@@ -233,12 +233,19 @@ class Worker:
         self._polling = True
         after, store = self._last_message, self.process.store
 
-        def read() -> list[tuple[Message, bytes | None]]:
-            return [(message, self._unpack(message)) for message in store.messages(self.number, after)]
+        def read() -> list[tuple[Message, bytes | NotRestorable | None]]:
+            return [(message, self._readable(message)) for message in store.messages(self.number, after)]
 
         self.process.reads.submit(read, self._polled)
 
-    def _polled(self, found: list[tuple[Message, bytes | None]] | None, error: BaseException | None) -> None:
+    def _readable(self, message: Message) -> bytes | NotRestorable | None:
+        """A message's value, or why it cannot be read: that concerns its run alone, the others get theirs."""
+        try:
+            return self._unpack(message)
+        except NotRestorable as error:
+            return error
+
+    def _polled(self, found: list[tuple[Message, bytes | NotRestorable | None]] | None, error: BaseException | None) -> None:
         self._polling = False
         if found is None:
             logger.warning("messages could not be read, trying again: %s", error)
@@ -247,7 +254,11 @@ class Worker:
         for message, data in found:
             self._last_message = max(self._last_message, message.number)
             driver = self.drivers.get(message.run)
-            if driver is not None:
+            if driver is None:
+                continue
+            if isinstance(data, NotRestorable):
+                driver.block(data)
+            else:
                 driver.deliver(message, data, counted=True)
         if self._poll_again:
             self._poll_again = False

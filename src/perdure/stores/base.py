@@ -260,6 +260,7 @@ class Conflict(msgspec.Struct):
     kind: str  # inbox | answered | child | send | consumed
     index: int = 0  # which of the change's children or sends; for `inbox` the counter as it is now
     detail: str = ""  # what is wrong, as a sentence
+    ended: bool = False  # of a send: its run is known, but has ended
 
 
 Change = Start | Send | Answer | Cancel | Pause | Resume | Claim | Takeover | Advance

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from perdure.core.entry import Entry
-from perdure.core.errors import StoreError
+from perdure.core.errors import RunEnded, StoreError
 from perdure.core.status import ENDED, Status
 from perdure.stores.base import Advance, Conflict, End, Lost, Park
 
@@ -147,7 +147,7 @@ def _write_parts(transaction: Transaction, change: Advance) -> Conflict | None:
     for index, message in enumerate(change.sends):
         outcome = send(transaction, message)
         if not isinstance(outcome, int):
-            return Conflict("send", index, outcome.message)
+            return Conflict("send", index, outcome.message, ended=isinstance(outcome, RunEnded))
     for uid, value in change.replies:
         connection.change("add_reply", (uid, run, value, at))
     for key, value in change.published:
