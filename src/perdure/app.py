@@ -13,7 +13,7 @@ from perdure.build import build_of
 from perdure.call import Call, WorkflowCall
 from perdure.core import stdlib
 from perdure.core.codec import encode_error, natural_encode, validate
-from perdure.core.duration import microseconds
+from perdure.core.duration import SECOND, microseconds
 from perdure.core.errors import (
     ConfigurationError,
     InvalidAnswer,
@@ -51,6 +51,9 @@ __all__ = ["App"]
 
 R = TypeVar("R")
 logger = logging.getLogger("perdure.app")
+
+ENTER_AGAIN = SECOND
+"""How long a fenced process waits before it tries to enter the store again."""
 
 IF_EXISTS = ("return", "reject", "replace", "retry_failed")
 
@@ -118,7 +121,7 @@ class App:
     async def _enter(self, before: Process | None) -> Process:
         """Take a place in the store, with a worker if this app hosts one."""
         process = Process(
-            self._make_store(),
+            before.store if before is not None else self._make_store(),
             self._make_clock(),
             self._options,
             role="client" if not self._hosts_worker else "isolated" if self._only else "worker",
@@ -126,36 +129,42 @@ class App:
             version=_version(),
             workflows=self.definitions.names() if self._hosts_worker else [],
             threads=self._uses_threads(),
-            observers=before.observers if before is not None else None,
+            before=before,
         )
         await process.open()
-        process.on_fenced.append(self._on_fenced)
+        process.on_fenced.append(partial(self._on_fenced, process))
         self._process = process
         if self._hosts_worker:
-            self._worker = worker = Worker(process, self.definitions)
-            if self._uses_threads() and not self._in_memory and not self._only:
-                worker.isolate = isolation.isolating(self.url, self.definitions)
-            worker.only = self._only
-            worker.on_opened.append(partial(announce, self.url))
+            former, self._worker = self._worker, Worker(process, self.definitions)
+            if before is not None and former is not None:
+                self._worker.succeed(former)
+            else:
+                self._furnish(self._worker)
         return process
 
-    def _on_fenced(self) -> None:
-        """Others took this process for dead. Its runs are theirs now; it goes on as a newcomer."""
-        self._reentering = asyncio.get_running_loop().create_task(self._reenter())
+    def _furnish(self, worker: Worker) -> None:
+        if self._uses_threads() and not self._in_memory and not self._only:
+            worker.isolate = isolation.isolating(self.url, self.definitions)
+        worker.only = self._only
+        worker.on_opened.append(partial(announce, self.url))
 
-    async def _reenter(self) -> None:
-        old, gate = self._process, self._gate
-        if old is None or gate is None:
-            return
-        await old.close()
-        while self._process is old:
+    def _on_fenced(self, process: Process) -> None:
+        """Others took this process for dead. Its runs are theirs now; it goes on as a newcomer."""
+        if process is self._process:
+            self._reentering = asyncio.get_running_loop().create_task(self._reenter(process))
+
+    async def _reenter(self, old: Process) -> None:
+        """Enter anew, however long that takes. Nothing may end this silently: without it the process would own nothing more."""
+        await old.retire()
+        while self._process is old and self._gate is not None:
             try:
                 process = await self._enter(old)
-            except StoreError as error:
-                logger.warning("the store cannot be entered again yet: %s", error)
-                await asyncio.sleep(1)
+            except Exception as error:
+                logger.warning("the store cannot be entered again yet: %s", error, exc_info=not isinstance(error, StoreError))
+                await old.clock_passes(ENTER_AGAIN)
             else:
-                gate.connect(process, self._worker)
+                logger.info("this process goes on as worker %d", process.number, extra={"perdure_worker": process.number})
+                self._gate.connect(process, self._worker)
                 if self._worker is not None:
                     self._worker.take()
 
@@ -163,8 +172,12 @@ class App:
         """Stop: claim nothing more, let steps finish within `drain`, hand runs back. Parked runs are not waited for."""
         if self._reentering is not None:
             self._reentering.cancel()
-        process, worker = self._process, self._worker
+            await asyncio.wait([self._reentering])
+            self._reentering = None
+        process, worker, gate = self._process, self._worker, self._gate
         self._process = self._worker = self._gate = None
+        if gate is not None:
+            gate.disconnect()
         if process is None:
             return
         if worker is not None:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from perdure.core.codec import natural_encode
-from perdure.core.errors import RunEnded
+from perdure.core.errors import RunEnded, StoreError
 from perdure.core.payload import pack, unpack
 from perdure.core.status import Status
 from perdure.listing import HistoryEntry
-from perdure.stores.base import Answer, Cancel, Send, Start
+from perdure.stores.base import Answer, Cancel, Fenced, Send, Start
 from perdure.stores.refusals import unknown_run
 from perdure.stores.rows import InboxKind, Message
 
@@ -43,6 +43,7 @@ class Gate:
         self._definitions = definitions
         self._changes: list[asyncio.Future[None]] = []
         self._writing = 0
+        self._entries: list[asyncio.Future[None]] = []  # who waits until a fenced process has entered anew
         self.connect(process, worker)
 
     def connect(self, process: Process, worker: Worker | None) -> None:
@@ -53,6 +54,11 @@ class Gate:
         process.on_written.append(self._wake_watchers)
         if worker is not None:
             worker.on_settled.append(self._wake_watchers)
+        _wake(self._entries)
+
+    def disconnect(self) -> None:
+        """The app closes: whoever still waits to write is told."""
+        _wake(self._entries)
 
     @property
     def quiet(self) -> bool:
@@ -78,14 +84,9 @@ class Gate:
 
     async def write(self, change: Change) -> Any:
         """Have a change written, and let the worker here look at what it brings."""
-        writing = self.process.committer.write(change)
-        if self.worker is not None:
-            # Asked for in the same breath, so that the claim is in the same transaction as what there is to claim.
-            self.worker.take()
         self._writing += 1
         try:
-            # A caller who stops waiting must not undo what is being written.
-            outcome = await asyncio.shield(writing)
+            outcome = await self._written(change)
         finally:
             self._writing -= 1
         if not isinstance(change, Start):
@@ -95,6 +96,28 @@ class Gate:
             if self.worker is not None:
                 self.worker.holdings.look()  # it may have replaced a run of ours
         return outcome
+
+    async def _written(self, change: Change) -> Any:
+        while True:
+            process = self.process
+            writing = process.committer.write(change)
+            if self.worker is not None:
+                # Asked for in the same breath, so that the claim is in the same transaction as what there is to claim.
+                self.worker.take()
+            try:
+                # A caller who stops waiting must not undo what is being written.
+                return await asyncio.shield(writing)
+            except Fenced:
+                await self._entered_after(process)
+
+    async def _entered_after(self, process: Process) -> None:
+        """Wait until the app has entered the store anew after this process was fenced: who calls from outside need not know."""
+        if process.fenced and self.process is process:
+            entered: asyncio.Future[None] = process.loop.create_future()
+            self._entries.append(entered)
+            await entered
+        if self.process is process:
+            raise StoreError("this process lost its place in the store: nothing was written", hint="open the App again")
 
     # ── starting ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -195,10 +218,7 @@ class Gate:
         await future
 
     def _wake_watchers(self) -> None:
-        waiting, self._changes = self._changes, []
-        for future in waiting:
-            if not future.done():
-                future.set_result(None)
+        _wake(self._changes)
 
     async def history(self, run: int, after: int, limit: int) -> list[HistoryEntry]:
         """A journal as people see it."""
@@ -217,3 +237,12 @@ class Gate:
         """How the results of a workflow are restored, if it is known here."""
         definition = self._definitions.workflow(workflow)
         return definition.schema if definition is not None else None
+
+
+def _wake(waiting: list[asyncio.Future[None]]) -> None:
+    """Wake whoever waits; those who wait again are not among them."""
+    futures = waiting[:]
+    waiting.clear()
+    for future in futures:
+        if not future.done():
+            future.set_result(None)

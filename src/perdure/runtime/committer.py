@@ -14,7 +14,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from perdure.core.errors import StoreError
-from perdure.stores.base import Advance, Batch, Claim, Fenced, Lost, Takeover
+from perdure.stores.base import Advance, Batch, Fenced, Lost, Unsettled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,6 +54,8 @@ class Committer:
         self._pause = 0
         self._scheduled = False
         self._fenced = False
+        self._sent = False  # the batch is under way, not waiting to be tried again
+        self._unsettled = False  # the batch may have been written already
         self._idle: list[asyncio.Future[None]] = []
 
     @property
@@ -72,7 +74,7 @@ class Committer:
             self._loop.call_soon(self._write)
 
     def write(self, change: Change) -> asyncio.Future[Any]:
-        """Have a change written; the future has its outcome, raised if it is an exception."""
+        """Have a change written; the future has its outcome, raised if it is an exception. `Fenced`: it was not written."""
         future: asyncio.Future[Any] = self._loop.create_future()
 
         def done(outcome: Outcome) -> None:
@@ -81,8 +83,7 @@ class Committer:
             if isinstance(outcome, Exception):
                 future.set_exception(outcome)
             elif isinstance(outcome, Lost):
-                hint = "open the App again"
-                future.set_exception(StoreError("this process lost its place in the store and can write no more", hint=hint))
+                future.set_exception(Fenced("this process lost its place in the store: nothing was written"))
             else:
                 future.set_result(outcome)
 
@@ -93,6 +94,8 @@ class Committer:
         """Write nothing more and tell nobody, as a killed process does."""
         self._fenced = True
         self._pending.clear()
+        if not self._sent:
+            self._writing = []
 
     async def settle(self) -> None:
         """Wait until everything submitted so far, and what follows from it, is written."""
@@ -115,6 +118,9 @@ class Committer:
         self._send()
 
     def _send(self) -> None:
+        if not self._writing:  # the worker was fenced while it waited
+            return
+        self._sent = True
         now = self._clock.now()
         batch = Batch(
             worker=self._worker,
@@ -126,6 +132,7 @@ class Committer:
         self._line.submit(lambda: self._store.commit(batch), self._written)
 
     def _written(self, outcomes: list[Outcome] | None, error: BaseException | None) -> None:
+        self._sent, self._unsettled = False, isinstance(error, Unsettled)
         if error is not None:
             self._failed(error)
             return
@@ -149,31 +156,40 @@ class Committer:
 
     def _failed(self, error: BaseException) -> None:
         if isinstance(error, Fenced):
-            self._fence()
+            self.fence()
             return
         problem = error if isinstance(error, StoreError) else StoreError(f"{type(error).__name__}: {error}")
+        if self._unsettled:
+            # Nobody can be told anything yet, and no other batch may come in between: its number settles it.
+            self._pause_longer(problem)
+            self._clock.call_later(self._pause, self._send)
+            return
         kept: list[tuple[Change, Callable[[Outcome], None]]] = []
         told: list[tuple[Change, Callable[[Outcome], None]]] = []
         for item in self._writing:
-            # A run's own changes wait for better times; whoever asks from outside is told now. Claims and takeovers will be
-            # asked for again anyway.
+            # A run's own changes wait for better times; whoever else asks is told now.
             (kept if isinstance(item[0], Advance) else told).append(item)
         self._writing = kept
-        for change, done in told:
-            _tell(done, [] if isinstance(change, Claim | Takeover) else problem)
-        self._pause = min(max(2 * self._pause, FIRST_PAUSE), LONGEST_PAUSE)
-        logger.warning("a batch could not be written, trying again: %s", problem.message, extra={"perdure_code": problem.code})
+        for _, done in told:
+            _tell(done, problem)
+        self._pause_longer(problem)
         if kept:
             self._number += 1
             self._clock.call_later(self._pause, self._send)
         else:
             self._clock.call_later(self._pause, self._continue)
 
-    def _fence(self) -> None:
+    def _pause_longer(self, problem: StoreError) -> None:
+        self._pause = min(max(2 * self._pause, FIRST_PAUSE), LONGEST_PAUSE)
+        logger.warning("a batch could not be written, trying again: %s", problem.message, extra={"perdure_code": problem.code})
+
+    def fence(self) -> None:
+        """The worker's row has ended: write nothing more. What is under way right now comes back by itself, refused or not."""
         self._fenced = True
-        lost, self._writing = [*self._writing, *self._pending], []
+        lost = list(self._pending)
         self._pending.clear()
-        logger.warning("this worker was fenced: another process took its runs over", extra={"perdure_worker": self._worker})
+        if not self._sent and not self._unsettled:
+            lost, self._writing = [*self._writing, *lost], []
         self._on_fenced()
         for _, done in lost:
             _tell(done, Lost("fenced"))

@@ -33,12 +33,21 @@ class LeaseKeeper:
     Two thirds, because an idle worker should hardly be noticed by its database and commits renew the lease as well.
     """
 
-    def __init__(self, lease: int, renew: Callable[[], None], describe: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        lease: int,
+        renew: Callable[[], None],
+        describe: Callable[[], str],
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._lease = lease / 1_000_000
         self._renew = renew
         self._describe = describe
         self._stop = threading.Event()
-        self._ticked = time.monotonic()
+        self._monotonic = monotonic
+        self._ticked = monotonic()
+        self._next_renewal = self._ticked + self._lease * 2 / 3
         self._loop_thread = threading.get_ident()
         self._reported = False
         self._thread = threading.Thread(target=self._run, name="perdure-lease", daemon=True)
@@ -49,7 +58,7 @@ class LeaseKeeper:
 
     def tick(self) -> None:
         """The loop is alive."""
-        self._ticked = time.monotonic()
+        self._ticked = self._monotonic()
         self._reported = False
 
     def stop(self) -> None:
@@ -59,15 +68,23 @@ class LeaseKeeper:
             self._thread.join(timeout=5)
 
     def _run(self) -> None:
-        next_renewal = time.monotonic() + self._lease * 2 / 3
         while not self._stop.wait(0.5):
-            silent = time.monotonic() - self._ticked
-            if silent > BLOCKED_SECONDS and not self._reported:
-                self._reported = True
-                self._report(silent)
-            if time.monotonic() >= next_renewal and silent < HUNG_LEASES * self._lease:
-                next_renewal = time.monotonic() + self._lease * 2 / 3
-                self._renew()
+            try:
+                self.look()
+            except Exception:
+                # A worker whose lease nobody renews loses its runs: this thread must not die.
+                logger.exception("the lease could not be looked after, trying again")
+
+    def look(self) -> None:
+        """Renew the lease if it is time and the loop lives; report a loop that is blocked, once."""
+        now = self._monotonic()
+        silent = now - self._ticked
+        if now >= self._next_renewal and silent < HUNG_LEASES * self._lease:
+            self._next_renewal = now + self._lease * 2 / 3
+            self._renew()
+        if silent > BLOCKED_SECONDS and not self._reported:
+            self._reported = True
+            self._report(silent)
 
     def _report(self, silent: float) -> None:
         frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001 - the documented way to another thread's stack

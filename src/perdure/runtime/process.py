@@ -60,7 +60,7 @@ class Process:
         version: str,
         workflows: list[str],
         threads: bool = True,
-        observers: Observers | None = None,
+        before: Process | None = None,
     ) -> None:
         self.store = store
         self.clock = clock
@@ -71,7 +71,8 @@ class Process:
         self.workflows = workflows
         self.threads = threads  # False: no threads and no housekeeping, as tests and simulations want it
         self.loop = asyncio.get_running_loop()
-        self.observers = observers or Observers()
+        self.observers: Observers = before.observers if before is not None else Observers()
+        self._before = before  # a fenced one, whose open store and lines go on in this one: nobody who reads notices
         self.number = 0
         self.fenced = False
         self.on_change: list[Callable[[], None]] = []  # somebody else may have committed something
@@ -91,8 +92,9 @@ class Process:
 
     async def open(self) -> None:
         """Open the store, enter the worker row, start to watch."""
-        self.writes: Line = ThreadLine(self.loop, "perdure-write") if self.threads else InlineLine(self.loop)
-        self.reads: Line = ThreadLine(self.loop, "perdure-read") if self.threads else InlineLine(self.loop)
+        before, self._before = self._before, None
+        self.writes: Line = before.writes if before is not None else self._line("perdure-write")
+        self.reads: Line = before.reads if before is not None else self._line("perdure-read")
         try:
             await call(self.writes, self.store.open)
             now = self.clock.now()
@@ -111,9 +113,8 @@ class Process:
             )
             self.number = await call(self.writes, lambda: self.store.enter(row))
         except BaseException:
-            self.writes.close()
-            self.reads.close()
-            self.store.close()
+            if before is None:
+                self._close_store()
             raise
         self.committer = Committer(
             self.store, self.number, self.writes, self.clock, lease=self.options.lease, on_fenced=self._on_fenced
@@ -125,8 +126,16 @@ class Process:
             self.look_for_dead()
         self.beat()
 
+    def _line(self, name: str) -> Line:
+        return ThreadLine(self.loop, name) if self.threads else InlineLine(self.loop)
+
     async def close(self) -> None:
-        """Leave: what is still owned is freed, unless this process was fenced."""
+        """Leave, and close the store."""
+        await self.retire()
+        self._close_store()
+
+    async def retire(self) -> None:
+        """Leave: what is still owned is freed, unless this process was fenced. Store and lines stay open for who comes next."""
         if self._keeper is not None:
             self._keeper.stop()
         if self._watching is not None:
@@ -139,6 +148,8 @@ class Process:
             await call(self.writes, lambda: self.store.leave(self.number, now))
         except (StoreError, Fenced) as error:
             logger.warning("the worker row could not be ended, others will find the process gone: %s", error)
+
+    def _close_store(self) -> None:
         self.writes.close()
         self.reads.close()
         self.store.close()
@@ -167,6 +178,12 @@ class Process:
         if not references(packed):
             return unpack(packed, self.store.blobs)  # it is all there: no need to leave the loop
         return await call(self.reads, lambda: unpack(packed, self.store.blobs))
+
+    async def clock_passes(self, length: int) -> None:
+        """Wait for a length of time on this process's clock."""
+        passed = asyncio.Event()
+        self.clock.call_later(length, passed.set)
+        await passed.wait()
 
     def unpacked(self, entries: list[Entry]) -> list[Entry]:
         """Entries with their values as JSON. Runs on the reading line."""
@@ -221,7 +238,7 @@ class Process:
             logger.warning("the lease could not be renewed: %s", error)
             return
         if not pulse.alive:
-            self._on_fenced()
+            self.committer.fence()
             return
         for worker in pulse.expired:
             self.take_over(worker, proven=False)
@@ -256,6 +273,10 @@ class Process:
     def _on_fenced(self) -> None:
         if not self.fenced:
             self.fenced = True
+            logger.warning(
+                "this worker was fenced: it was silent for longer than its lease, and another process took its runs over",
+                extra={"perdure_worker": self.number},
+            )
             for told in self.on_fenced:
                 told()
 

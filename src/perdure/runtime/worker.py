@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from perdure.core.entry import JOURNAL_FORMAT, Entry, Kind, Note
-from perdure.core.errors import NotRestorable
+from perdure.core.errors import NotRestorable, StoreError
 from perdure.core.payload import references, unpack
 from perdure.stores.base import Claim
 
@@ -42,6 +42,7 @@ __all__ = ["Registry", "Worker"]
 logger = logging.getLogger("perdure.worker")
 
 CLAIMED_AT_ONCE = 256
+CLAIM_AGAIN = 500_000  # µs after a claim that could not be written
 LOSS_PAUSE = 2_000_000
 SHOW_AFTER = 100_000
 """µs of rest after which a run is shown as waiting."""
@@ -87,6 +88,7 @@ class Worker:
         self.holdings = Holdings(self)
         self._claiming = False
         self._claim_again = False
+        self._later: Alarm | None = None  # a claim that failed is tried again then
         self._polling = False
         self._poll_again = False
         self._last_message = 0
@@ -108,6 +110,14 @@ class Worker:
         process.on_fenced.append(self.stop_at_once)
         process.on_pulse.append(self.suspects.look)
         process.describe = self._driving.describe
+
+    def succeed(self, former: Worker) -> None:
+        """Go on for a worker that was fenced, with what was set up on it; its runs are others' now."""
+        self.stubs = former.stubs
+        self.isolate = former.isolate
+        self.only = former.only
+        self.unevictable = former.unevictable
+        self.on_opened = former.on_opened
 
     # ── looking for work ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -139,6 +149,14 @@ class Worker:
         )
         self.committer.submit(change, lambda outcome: self._claimed(change, outcome))
 
+    def _claim_later(self) -> None:
+        if self._later is None:
+            self._later = self.clock.call_later(CLAIM_AGAIN, self._claim_now)
+
+    def _claim_now(self) -> None:
+        self._later = None
+        self.take()
+
     def started_note(self) -> Note:
         """What the first entry of a new run says: its seed, and what began it."""
         return Note(seed=os.urandom(16), python=platform.python_version(), format=JOURNAL_FORMAT)
@@ -147,6 +165,9 @@ class Worker:
         self._claiming = False
         again, self._claim_again = self._claim_again, False
         claimed: list[Claimed] = outcome if isinstance(outcome, list) else []  # type: ignore[assignment]
+        if isinstance(outcome, Exception):  # the store is away for now: no hint will come for what is due already
+            self._claim_later()
+            return
         load = []
         for each in claimed:
             try:
@@ -404,7 +425,14 @@ class Worker:
 
     def cancel_child(self, change: Cancel) -> None:
         """The code of a run gave up on a child."""
-        self.committer.submit(change, lambda _: self.look())
+
+        def done(outcome: Outcome) -> None:
+            if isinstance(outcome, StoreError):  # nobody else would ask for it again
+                self.clock.call_later(CLAIM_AGAIN, lambda: self.cancel_child(change))
+            else:
+                self.look()
+
+        self.committer.submit(change, done)
 
     def _leave(self, driver: Driver) -> None:
         if self.drivers.get(driver.number) is driver:
@@ -439,7 +467,7 @@ class Worker:
         self.draining = True
         for driver in list(self.drivers.values()):
             self._leave(driver)
-        for alarm in (self._due, self._sweeping):
+        for alarm in (self._due, self._sweeping, self._later):
             if alarm is not None:
                 alarm.cancel()
         self._empty.set()

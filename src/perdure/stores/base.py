@@ -7,7 +7,8 @@ Guarantees of `commit`:
 
 1. *All or nothing.* Either every change of the batch that was not turned down is durable when it returns, or it raises
    `StoreError` and nothing of it is. After an unknown outcome (an error while committing) the batch number decides: the
-   store looks whether `batch.number` stands in the worker's row and returns or retries accordingly.
+   store looks whether `batch.number` stands in the worker's row. If it cannot even look, it raises `Unsettled`: then the very
+   same batch under the very same number has to be sent again, which either writes it or gives the outcomes it had.
 2. *Fence.* A batch of a worker whose row has ended raises `Fenced`: nothing is written.
 3. *Owner.* An `Advance` is written only if the run is owned by `batch.worker` under exactly `claim` and its journal's last
    entry is exactly `sequence`; otherwise its outcome is `Lost`, and the others are written all the same. One statement
@@ -30,6 +31,7 @@ from typing import Protocol
 import msgspec
 
 from perdure.core.entry import Entry, Note
+from perdure.core.errors import StoreError
 from perdure.core.payload import Blob
 
 from .rows import Blocked, Claimed, Message, PromiseRow, PublishedRow, RunRow, Suspect, WorkerRow
@@ -57,11 +59,16 @@ __all__ = [
     "Started",
     "Store",
     "Takeover",
+    "Unsettled",
 ]
 
 
 class Fenced(Exception):
     """The worker's row has ended: somebody took its runs over. It must stop at once and write nothing more."""
+
+
+class Unsettled(StoreError):
+    """A batch may or may not have been written, and the store cannot look at the moment. The same batch again settles it."""
 
 
 # ── changes: what a batch is made of ────────────────────────────────────────────────────────────────────────────────

@@ -25,6 +25,7 @@ from perdure.stores.base import (
     Send,
     Start,
     Takeover,
+    Unsettled,
 )
 
 from .advances import advance
@@ -68,16 +69,23 @@ class BatchWriter:
         self._doubt: tuple[int, int, list[Outcome]] | None = None  # worker, batch, its outcomes if it was written
 
     def write(self, batch: Batch) -> list[Outcome]:
-        """Write a batch; raises when nothing of it was written, or, rarely, when that cannot be known yet."""
+        """Write a batch; raises when nothing of it was written, or `Unsettled` when that cannot be known yet."""
         try:
             try:
                 return self._attempt(batch, guarded=False)
             except Exception as error:
-                if isinstance(error, (Fenced, _Written)) or is_general(error) or self._doubt is not None:
+                if isinstance(error, (Fenced, _Written)) or is_general(error) or self._doubts(batch):
                     raise
             return self._attempt(batch, guarded=True)
         except _Written as written:
             return written.outcomes
+        except Exception as error:
+            if self._doubts(batch) and not isinstance(error, Fenced):
+                raise Unsettled(f"it is not known whether batch {batch.number} was written: {error}") from error
+            raise
+
+    def _doubts(self, batch: Batch) -> bool:
+        return self._doubt is not None and self._doubt[:2] == (batch.worker, batch.number)
 
     def _attempt(self, batch: Batch, *, guarded: bool) -> list[Outcome]:
         connection = self._connection
@@ -85,6 +93,7 @@ class BatchWriter:
         try:
             if not connection.change("enter_batch", (batch.number, batch.lease_until, batch.at, batch.worker)):
                 self._explain(batch)
+            self._doubt = None  # whatever was in doubt before was not written, or its worker is gone
             transaction = Transaction(connection, batch)
             outcomes = _write_guarded(transaction, batch.changes) if guarded else _write(transaction, batch.changes)
         except BaseException:
@@ -96,12 +105,11 @@ class BatchWriter:
     def _explain(self, batch: Batch) -> None:
         """Why this batch may not be written: its worker was fenced, or it was written before."""
         row = self._connection.row("worker_batch", (batch.worker,))
+        doubt, self._doubt = self._doubt if self._doubts(batch) else None, None
+        if doubt is not None and row is not None and row[0] == batch.number:
+            raise _Written(doubt[2])  # even if the worker was fenced since: this much it had written before
         if row is None or row[1]:
             raise Fenced(f"worker {batch.worker} has ended" if row else f"there is no worker {batch.worker}")
-        if self._doubt is not None and self._doubt[:2] == (batch.worker, batch.number) and row[0] == batch.number:
-            outcomes = self._doubt[2]
-            self._doubt = None
-            raise _Written(outcomes)
         raise StoreError(f"batch {batch.number} of worker {batch.worker} comes after its batch {row[0]}")
 
     def _commit(self, batch: Batch, outcomes: list[Outcome]) -> None:
