@@ -230,7 +230,11 @@ class Driver:
             self.steps.start_due()
         advance = compose(self)
         if advance is None:
-            self._rest()
+            if self.steps.held and self.halting is None:  # the commands that they waited for came to nothing
+                self.steps.release()
+                self.wake()
+            else:
+                self._rest()
             return
         self.agenda.stir()
         self._busy = advance
@@ -486,7 +490,7 @@ class Driver:
         """Drop an execution; a workflow that resists is not evicted again."""
         resisting = execution.drop()
         if resisting:
-            self.worker.unevictable.add(self.row.workflow)
+            self.worker.resting.unevictable.add(self.row.workflow)
             logger.warning(
                 "%s of workflow %s cannot be closed: it catches everything and awaits again; this workflow is no longer evicted",
                 ", ".join(resisting), self.row.workflow, extra=self.extra(),

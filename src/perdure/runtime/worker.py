@@ -25,6 +25,7 @@ from perdure.stores.base import Claim
 
 from .driver import Driver
 from .holdings import Holdings
+from .resting import Resting
 from .suspects import LAST_CHANCE, Suspects
 
 if TYPE_CHECKING:
@@ -44,8 +45,6 @@ logger = logging.getLogger("perdure.worker")
 CLAIMED_AT_ONCE = 256
 CLAIM_AGAIN = 500_000  # µs after a claim that could not be written
 LOSS_PAUSE = 2_000_000
-SHOW_AFTER = 100_000
-"""µs of rest after which a run is shown as waiting."""
 
 
 class Registry:
@@ -78,7 +77,6 @@ class Worker:
         self.build = process.build
         self.pool = ThreadPoolExecutor(process.options.threads, thread_name_prefix="perdure-step")
         self.drivers: dict[int, Driver] = {}
-        self.unevictable: set[str] = set()
         self.stubs: dict[str, Any] = {}  # bodies that stand in for steps, in tests
         self.isolate: Callable[[int], Awaitable[None]] | None = None  # runs one run in a process of its own until it leaves
         self.only = 0  # the one run that an isolated worker may claim
@@ -95,8 +93,7 @@ class Worker:
         self._dues: list[int] = []  # a heap of known times; the pulse finds what it does not know
         self._due_at = 0
         self._due: Alarm | None = None
-        self._resting: dict[int, Driver] = {}
-        self._sweeping: Alarm | None = None
+        self.resting = Resting(self)
         self._driving = _Driving()
         self._empty: asyncio.Event = asyncio.Event()
         self.on_opened: list[Callable[[str, PromiseRow], None]] = []  # a promise or ask is open
@@ -116,7 +113,7 @@ class Worker:
         self.stubs = former.stubs
         self.isolate = former.isolate
         self.only = former.only
-        self.unevictable = former.unevictable
+        self.resting.unevictable = former.resting.unevictable
         self.on_opened = former.on_opened
 
     # ── looking for work ────────────────────────────────────────────────────────────────────────────────────────────
@@ -394,28 +391,7 @@ class Worker:
 
     def idle(self, driver: Driver) -> None:
         """A run rests: show it as waiting soon, evict it later, or at once when memory is short."""
-        evictable = driver.row.workflow not in self.unevictable
-        if evictable and (not self.options.residency or len(self.drivers) > self.options.residents * 3 // 4):
-            driver.park(evict=True)
-            return
-        self._resting[driver.number] = driver
-        if self._sweeping is None:
-            self._sweeping = self.clock.call_later(SHOW_AFTER, self._sweep)
-
-    def _sweep(self) -> None:
-        self._sweeping = None
-        now = self.clock.now()
-        crowded = len(self.drivers) > self.options.residents * 3 // 4
-        for number, driver in list(self._resting.items()):
-            rested = now - driver.agenda.resting_since if driver.agenda.resting_since and not driver.gone else -1
-            if rested < 0:
-                del self._resting[number]
-            elif (rested >= self.options.residency or crowded) and driver.row.workflow not in self.unevictable:
-                driver.park(evict=True)
-            elif rested >= SHOW_AFTER:
-                driver.park(evict=False)
-        if self._resting:
-            self._sweeping = self.clock.call_later(SHOW_AFTER, self._sweep)
+        self.resting.add(driver)
 
     def left_messages(self, advance: Advance) -> None:
         """A run of ours left something for others, perhaps for runs of ours."""
@@ -437,7 +413,7 @@ class Worker:
     def _leave(self, driver: Driver) -> None:
         if self.drivers.get(driver.number) is driver:
             del self.drivers[driver.number]
-        self._resting.pop(driver.number, None)
+        self.resting.forget(driver)
         driver.drop()
         self.suspects.cleared(driver)
         if not self.drivers:
@@ -467,7 +443,8 @@ class Worker:
         self.draining = True
         for driver in list(self.drivers.values()):
             self._leave(driver)
-        for alarm in (self._due, self._sweeping, self._later):
+        self.resting.stop()
+        for alarm in (self._due, self._later):
             if alarm is not None:
                 alarm.cancel()
         self._empty.set()
