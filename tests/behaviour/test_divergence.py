@@ -1,15 +1,14 @@
 """Divergence: code that no longer fits a journal stops as blocked, shows both sides, and goes on when it fits again."""
 
 import asyncio
-import random
 import re
 
 import pytest
 
 from perdure import ask, promise, publish, receive, send, start, step, workflow
-from perdure.core.errors import Diverged, RunCancelled
+from perdure.core.errors import RunCancelled
 
-from .tools import blocked, journal_of, kinds, lines, replayed
+from .tools import blocked, kinds, lines
 
 
 async def test_p64_a_random_choice_of_a_step_is_detected_at_the_first_mismatching_operation(perdure_app):
@@ -480,87 +479,3 @@ async def test_s21_an_old_build_is_blocked_for_itself_only(make_app, tmp_path, m
         assert await app.handle(run_id).status() == "succeeded", "the other build needs no resume()"
         assert await app.handle(run_id).result() == 2
     assert bodies == ["a", "b"]
-
-
-# ── changed journals ────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@workflow(name="changes.everything")
-async def everything() -> list:
-    """One of each kind, each with something recorded behind it."""
-    question = ask("ready?", default=True, timeout="1h")
-    await work(1)
-    await publish("at", 1)
-    handle = await start(child(2))
-    message = await receive("go")
-    await message.reply("going")
-    await asyncio.sleep(5)
-    await send("other", "note", "hello")
-    await pay(3)
-    results = await asyncio.gather(question, handle.result(), work(4))
-    publish("left", 1)
-    return [*results, await work(5)]
-
-
-async def recorded_everything(app):
-    await app.start(other(), id="other")
-    run = await app.start(everything())
-    assert await run.request("go") == "going"
-    assert await run.result() == [True, 2, 4, 5]
-    entries = await journal_of(app, run)
-    listed = {"opened", "published", "child", "child_ended", "signal", "replied", "timer", "sent", "begun", "step", "resolved"}
-    assert {each.kind for each in entries} == {"started", *listed}
-    return run, entries
-
-
-async def test_a_journal_without_one_of_its_entries_is_divergence(perdure_app):
-    """Not only a missing outcome: what was changed outside, too, has to have its entry before anything that came after it."""
-    app = perdure_app
-    run, entries = await recorded_everything(app)
-    ended = await replayed(app, run, entries)
-    assert ended.ended.status == "succeeded"
-    missed = []
-    for left_out in range(1, len(entries)):
-        if entries[left_out].kind == "begun":  # the attempt's entry says all of it once it has ended
-            continue
-        try:
-            execution = await replayed(app, run, entries[:left_out] + entries[left_out + 1 :])
-        except Diverged as error:
-            assert error.recorded
-        else:
-            missed.append((entries[left_out].kind, entries[left_out].key, execution.ended))
-    assert [(kind, ended) for kind, _, ended in missed if kind != "step" or ended] == []
-    assert [key for _, key, _ in missed] == [entries[-1].key], "only the last outcome can be missing: it is to come"
-
-
-async def test_a_journal_with_a_foreign_entry_is_divergence(perdure_app):
-    app = perdure_app
-    run, entries = await recorded_everything(app)
-    foreign = {
-        "step": "/changes.never#0",
-        "timer": "/sleep#9",
-        "opened": "/ask#9",
-        "published": "/publish#9",
-        "sent": "/send#9",
-    }
-    foreign |= {"child": "/changes.child#9", "child_ended": "/changes.child#9", "resolved": "/ask#9", "begun": "/changes.pay#9"}
-    for each in entries:
-        if each.kind not in foreign:
-            continue
-        inserted = type(each)(each.sequence, each.kind, foreign[each.kind], each.time, each.value, each.failed, each.note)
-        for place in range(1, len(entries) + 1):
-            with pytest.raises(Diverged, match=re.escape(foreign[each.kind])):
-                await replayed(app, run, [*entries[:place], inserted, *entries[place:]])
-
-
-async def test_commands_that_changed_places_are_divergence(perdure_app):
-    app = perdure_app
-    run, entries = await recorded_everything(app)
-    commands = [place for place, each in enumerate(entries) if each.kind in ("opened", "published", "child", "replied", "sent")]
-    chance = random.Random(7)
-    for place in commands[:-1]:
-        later = chance.choice([each for each in commands if each > place])
-        swapped = list(entries)
-        swapped[place], swapped[later] = swapped[later], swapped[place]
-        with pytest.raises(Diverged):
-            await replayed(app, run, swapped)
