@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import apsw
 import pytest
 
-from perdure import NotStorable, RunFailed, now, step, workflow
+from perdure import NotStorable, RunFailed, now, publish, receive, send, step, workflow
+from perdure.core.errors import PayloadTooLarge
 
 from .tools import blocked
 
@@ -256,3 +257,85 @@ async def test_drift_under_unchanged_code_names_the_argument(perdure_app):
     recorded, asked = why.recorded[0].split()[-1], why.asked[0].split()[-1]
     assert recorded.endswith('"]')
     assert asked > recorded
+
+
+@pytest.mark.parametrize("verb", ["publish", "send", "reply", "child", "published by a step"])
+async def test_p56_what_a_run_sends_over_the_cap_is_an_error_in_its_code(make_app, verb):
+    async with make_app(payload_cap=1_000) as app:
+        large = "x" * 2_000
+
+        @step
+        async def shows() -> None:
+            await publish("big", large)
+
+        @workflow
+        async def child(text: str) -> int:
+            return len(text)
+
+        @workflow
+        async def listens() -> str:
+            return (await receive("message")).value
+
+        @workflow
+        async def sends() -> list[str]:
+            try:
+                match verb:
+                    case "publish":
+                        await publish("big", large)
+                    case "send":
+                        await send("other", "message", large)
+                    case "reply":
+                        await (await receive("question")).reply(large)
+                    case "child":
+                        await child(large)
+                    case _:
+                        await shows()
+            except PayloadTooLarge as error:
+                return [error.code, error.message]
+            return ["sent"]
+
+        await app.start(listens(), id="other")
+        run = await app.start(sends(), id="sender")
+        asked = asyncio.create_task(run.request("question")) if verb == "reply" else None
+        code, text = await run.result(timeout="20s")
+        assert code == "PRD-302"
+        assert "2,0" in text
+        assert "1,000" in text
+        if asked is not None:
+            asked.cancel()
+        with pytest.raises(PayloadTooLarge):
+            await app.handle("other").send("message", large)
+        await app.handle("other").send("message", "small")
+        assert await app.handle("other").result() == "small"
+
+
+async def test_p56_arguments_of_a_step_over_the_cap_are_left_out_of_the_journal(make_app):
+    async with make_app(payload_cap=1_000) as app:
+
+        @step
+        async def measure(text: str) -> int:
+            return len(text)
+
+        @workflow
+        async def flow() -> int:
+            return await measure("x" * 2_000)
+
+        run = await app.start(flow())
+        assert await run.result() == 2_000
+        assert await arguments_of(run) == [{"$omitted": "2,004 bytes"}]
+
+
+async def test_a_small_cap_does_not_hide_errors(make_app):
+    async with make_app(payload_cap=1_000) as app:
+
+        @step
+        async def fails() -> None:
+            raise ValueError("x" * 2_000)
+
+        @workflow
+        async def flow() -> None:
+            await fails()
+
+        with pytest.raises(RunFailed) as caught:
+            await app.run(flow())
+        assert type(caught.value.__cause__) is ValueError

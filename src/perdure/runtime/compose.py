@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from perdure.core.codec import encode_error
 from perdure.core.entry import Entry, Kind, Note
-from perdure.core.errors import RunCancelled
+from perdure.core.errors import NotStorable, RunCancelled
 from perdure.core.payload import pack
 from perdure.stores.base import Advance, End, Send
 from perdure.stores.rows import InboxKind, Message, PromiseRow
@@ -105,19 +105,29 @@ class _Composition:
             if operation is None:
                 continue
             failure = self.driver.failures.pop(key, None)
-            note = Note(digest=operation.digest)
-            if operation.arguments:
-                note.arguments = self._packed(operation.arguments)
-            if failure is not None:
-                data = encode_error(failure)
-                self._add(Entry(0, operation.kind, key, 0, self._packed(data), True, note), self.now, data)
+            note = Note(digest=operation.digest, arguments=self.driver.steps.arguments(operation))
+            if failure is None:
+                failure = self._carry_out(operation, note)
+            if failure is None:
+                self._add(Entry(0, operation.kind, key, 0, None, False, note), self.now, None)
                 continue
-            effect = _EFFECTS[operation.kind]
-            effect(self, operation, note)
-            self._add(Entry(0, operation.kind, key, 0, None, False, note), self.now, None)
+            data = encode_error(failure)
+            packed, blobs = pack(data, cap=self.driver.worker.options.cap(failed=True), where=key)
+            self.advance.blobs.extend(blobs)
+            self._add(Entry(0, operation.kind, key, 0, packed, True, note), self.now, data)
 
-    def _packed(self, data: bytes) -> bytes:
-        packed, blobs = pack(data, cap=self.driver.worker.options.payload_cap, where="value")
+    def _carry_out(self, operation: Operation, note: Note) -> NotStorable | None:
+        """Add what a command changes outside; a value that is too large fails it, once, in the code that asked for it."""
+        try:
+            _EFFECTS[operation.kind](self, operation, note)
+        except NotStorable as problem:
+            problem.run, problem.step = self.driver.id, operation.key
+            return problem
+        return None
+
+    def _packed(self, operation: Operation) -> bytes:
+        where = f"{operation.kind} {operation.name}"
+        packed, blobs = pack(operation.request.value, cap=self.driver.worker.options.payload_cap, where=where)
         self.advance.blobs.extend(blobs)
         return packed
 
@@ -152,7 +162,7 @@ class _Composition:
             run=0,
             kind=InboxKind.SIGNAL,
             name=request.name,
-            value=self._packed(request.value),
+            value=self._packed(operation),
             by=f"run {self.driver.id}",
             uid=f"{self.driver.number}{operation.key}",
             at=self.now,
@@ -161,11 +171,11 @@ class _Composition:
 
     def _reply(self, operation: Operation, note: Note) -> None:
         note.subject = operation.request.uid
-        self.advance.replies.append((operation.request.uid, self._packed(operation.request.value)))
+        self.advance.replies.append((operation.request.uid, self._packed(operation)))
 
     def _publish(self, operation: Operation, note: Note) -> None:
         note.name = operation.request.name
-        self.advance.published.append((operation.request.name, self._packed(operation.request.value)))
+        self.advance.published.append((operation.request.name, self._packed(operation)))
 
     def _patch(self, operation: Operation, note: Note) -> None:
         """The entry itself is all there is."""
@@ -300,7 +310,7 @@ class _Composition:
         assert ended is not None
         data, failed, status = ended.data, ended.status != "succeeded", ended.status
         try:
-            packed, blobs = pack(data, cap=driver.worker.options.payload_cap, where="result")
+            packed, blobs = pack(data, cap=driver.worker.options.cap(failed=failed), where="result")
         except Exception as problem:  # noqa: BLE001 - too large: a deterministic failure of the run
             data, failed, status = encode_error(problem), True, "failed"
             packed, blobs = pack(data, cap=1 << 62, where="")

@@ -25,3 +25,10 @@ class WorkerOptions:
     replay_at_park: bool = False  # drift under unchanged code is an error
     public_url: str = ""
     secret: str = ""
+
+    def cap(self, *, failed: bool) -> int:
+        """The largest outcome, in bytes of JSON. An error is bounded by how it is written: a small cap must not hide it."""
+        return max(self.payload_cap, ERROR_CAP) if failed else self.payload_cap
+
+
+ERROR_CAP = 1024 * 1024

@@ -25,7 +25,7 @@ __all__ = ["child_start", "conflict_error", "schema_text"]
 
 def child_start(driver: Driver, key: str, request: ChildRequest, now: int) -> Start:
     """The change that starts a child run."""
-    packed, blobs = pack(request.input, cap=driver.worker.options.payload_cap, where="arguments")
+    packed, blobs = pack(request.input, cap=driver.worker.options.payload_cap, where=f"arguments of {request.workflow}")
     driver.had_children = True
     return Start(
         id=request.id,

@@ -226,16 +226,19 @@ class Steps:
 
     def arguments(self, operation: Operation) -> bytes:
         """The packed arguments, for the note of an entry; their blobs go with the next advance."""
-        if not operation.arguments:
+        shown = operation.arguments
+        if not shown:
             return b""
-        packed, blobs = pack(operation.arguments, cap=1 << 62, where="arguments")
+        if len(shown) > self._driver.worker.options.payload_cap:  # they are for people only: no reason to fail
+            shown = natural_encode({"$omitted": f"{len(shown):,} bytes"})
+        packed, blobs = pack(shown, cap=1 << 62, where="arguments")
         self._driver.blobs.extend(blobs)
         return packed
 
     def _record(self, key: str, note: Note, data: bytes, *, failed: bool, kind: Kind = Kind.STEP) -> None:
         driver = self._driver
         try:
-            packed, blobs = pack(data, cap=driver.worker.options.payload_cap, where=f"step {key}")
+            packed, blobs = pack(data, cap=driver.worker.options.cap(failed=failed), where=f"step {key}")
         except NotStorable as problem:
             problem.run, problem.step = driver.id, key
             data, failed, kind = encode_error(problem), True, Kind.STEP
