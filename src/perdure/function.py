@@ -10,14 +10,15 @@ import asyncio.coroutines
 import functools
 import inspect
 import types
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from perdure.core.errors import DefinitionError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
-__all__ = ["Definable", "function_kind"]
+__all__ = ["Definable", "function_kind", "refuse_unknown"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -47,6 +48,16 @@ class Definable(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__.lower()} {self.name}>"
+
+
+def refuse_unknown(decorator: str, unknown: Iterable[str], known: Callable[..., Any]) -> None:
+    """Raises `DefinitionError` for options that a decorator does not have, with the nearest one that it has."""
+    options = [each.name for each in inspect.signature(known).parameters.values() if each.kind is each.KEYWORD_ONLY]
+    for option in unknown:
+        near = get_close_matches(option, options, n=1)
+        raise DefinitionError(
+            f"@{decorator} has no option {option!r}", hint=f"{near[0]}=?" if near else f"its options are {', '.join(options)}"
+        )
 
 
 def function_kind(decorator: str, fn: Any) -> str:

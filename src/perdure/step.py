@@ -10,8 +10,8 @@ from perdure.core.definition import StepDefinition
 from perdure.core.duration import microseconds
 from perdure.core.errors import DefinitionError
 from perdure.core.retry import Retry
-from perdure.function import Definable, function_kind
-from perdure.naming import is_method, name_of
+from perdure.function import Definable, function_kind, refuse_unknown
+from perdure.naming import check_names, is_method, name_of
 from perdure.registry import definitions
 
 if TYPE_CHECKING:
@@ -133,6 +133,7 @@ def step(
     identity: Callable[..., Any] | None = None,
     aliases: Sequence[str] = (),
     record_args: bool = True,
+    **unknown: Any,
 ) -> Any:
     """Make a function a step: inside a run its result is recorded and never computed again.
 
@@ -147,8 +148,11 @@ def step(
     >>> search.name.endswith("search")
     True
 
-    Raises `DefinitionError` on anything but a function, and `ConfigurationError` for an option that means nothing.
+    Raises `DefinitionError` on anything but a function and for an option that there is not, `ConfigurationError` for an option
+    whose value means nothing.
     """
+    refuse_unknown("step", unknown, step)
+    check_names("step", name, aliases)
 
     def make(target: Any) -> Step[Any, Any]:
         return _define(
@@ -170,7 +174,10 @@ def _define(fn: Any, *, name: str | None, probe: Any, identity: Any, **options: 
     kind = function_kind("step", fn)
     for option, value in (("probe", probe), ("identity", identity)):
         if value is not None and not callable(value):
-            raise DefinitionError(f"{option}= of step {fn.__qualname__} must be a function, not {value!r}")
+            raise DefinitionError(
+                f"{option}= of step {fn.__qualname__} must be a function, not {value!r}",
+                hint=f"it is called with the step's arguments: {option}=lambda ...: ...",
+            )
     definition = StepDefinition(
         name=name or name_of(fn), fn=fn, is_async=kind == "async", probe=probe, identity=identity, **options
     )

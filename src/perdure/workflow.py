@@ -8,8 +8,8 @@ from perdure.call import WorkflowCall
 from perdure.core.definition import WorkflowDefinition
 from perdure.core.duration import microseconds
 from perdure.core.errors import DefinitionError
-from perdure.function import Definable, function_kind
-from perdure.naming import is_method, name_of
+from perdure.function import Definable, function_kind, refuse_unknown
+from perdure.naming import check_names, is_class_method, is_method, name_of
 from perdure.registry import definitions
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ def workflow(
     timeout: Duration | None = None,
     deadline: Duration | None = None,
     aliases: Sequence[str] = (),
+    **unknown: Any,
 ) -> Any:
     """Make an `async def` function a workflow.
 
@@ -78,8 +79,10 @@ def workflow(
     True
 
     Raises `DefinitionError` on anything but an `async def` function or static function, and on methods: recovery could not
-    rebuild `self`.
+    rebuild `self`; also for an option that there is not. `ConfigurationError` for an option whose value means nothing.
     """
+    refuse_unknown("workflow", unknown, workflow)
+    check_names("workflow", name, aliases)
 
     def make(target: Any) -> Workflow[Any, Any]:
         if function_kind("workflow", target) != "async":
@@ -87,7 +90,7 @@ def workflow(
                 f"@workflow was put on {target.__qualname__}, which is not `async def`",
                 hint="write it as `async def`; blocking work belongs in steps, which may be plain `def`",
             )
-        if is_method(target):
+        if is_method(target) or is_class_method(target):
             raise DefinitionError(
                 f"@workflow was put on the method {target.__qualname__}",
                 hint="a run is recovered without its object: make it a function, and the object's calls steps",

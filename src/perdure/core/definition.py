@@ -65,7 +65,8 @@ class WorkflowDefinition:
     def check(self) -> None:
         """Refuse what can be seen at definition time: annotations of values that cannot be stored."""
         if not any(isinstance(hint, Unresolved) for hint in hints_of(self.fn).values()):
-            _ = self.schema, self.arguments
+            _ = self.schema
+            self.arguments.check()
 
     @cached_property
     def schema(self) -> Schema[Any]:

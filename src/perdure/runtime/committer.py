@@ -174,14 +174,20 @@ class Committer:
             _tell(done, problem)
         self._pause_longer(problem)
         if kept:
-            self._number += 1
-            self._clock.call_later(self._pause, self._send)
+            self._clock.call_later(self._pause, self._retry)
         else:
             self._clock.call_later(self._pause, self._continue)
 
     def _pause_longer(self, problem: StoreError) -> None:
         self._pause = min(max(2 * self._pause, FIRST_PAUSE), LONGEST_PAUSE)
         logger.warning("a batch could not be written, trying again: %s", problem.message, extra={"perdure_code": problem.code})
+
+    def _retry(self) -> None:
+        """Write again what was kept, and what came meanwhile with it: who asks from outside is to be told if it fails again."""
+        room = LARGEST_BATCH - len(self._writing)
+        self._writing += [self._pending.popleft() for _ in range(min(room, len(self._pending)))]
+        self._number += 1
+        self._send()
 
     def fence(self) -> None:
         """The worker's row has ended: write nothing more. What is under way right now comes back by itself, refused or not."""
