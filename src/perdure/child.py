@@ -50,6 +50,7 @@ def _ask_for(
         id=id or f"{execution.facts.id}{key if key.startswith('/') else '/' + key}",
         workflow=definition.name,
         input=data,
+        derived=id is None,
         detached=detached,
         schema=definition.schema,
         deadline=definition.deadline,

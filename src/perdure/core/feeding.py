@@ -189,6 +189,8 @@ def _feed_child(execution: Execution, entry: Entry) -> None:
         operation.set_exception(error)
         operation.exception()  # the wait carries it too: whoever awaits the child alone is not told twice
     else:
+        if entry.note is not None and entry.note.subject:
+            execution.waits[entry.key].id = entry.note.subject  # another one if the first was taken
         operation.set_result(execution.waits[entry.key])
 
 

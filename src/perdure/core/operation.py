@@ -124,6 +124,7 @@ class ChildRequest(msgspec.Struct, kw_only=True):
     id: str
     workflow: str
     input: bytes
+    derived: bool = False  # the id follows from the parent's, nobody chose it
     detached: bool = False
     schema: Any = None  # how its result is restored
     deadline: int = 0  # µs of wall time from its start, 0 for none

@@ -28,7 +28,7 @@ from .agenda import Agenda
 from .blockage import blocking, stuck_error
 from .compose import compose, compose_cancelled
 from .mailroom import arrival_of
-from .outgoing import conflict_error
+from .outgoing import refused
 from .pausing import Pausing
 from .replay import drift_error, keep_drifts, new_execution, rebuild, replay
 from .steps import Steps
@@ -359,7 +359,7 @@ class Driver:
         if conflict.kind in ("send", "child"):
             kind = Kind.SENT if conflict.kind == "send" else Kind.CHILD
             keys = [entry.key for entry in advance.entries if entry.kind == kind]
-            self.failures[keys[conflict.index]] = conflict_error(conflict, self.id)
+            refused(self, keys[conflict.index], conflict)
             self.turn()
             return
         if conflict.kind == "consumed":

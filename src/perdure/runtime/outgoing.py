@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from .driver import Driver
 
-__all__ = ["child_start", "conflict_error", "schema_text"]
+__all__ = ["child_start", "refused", "schema_text"]
 
 
 def child_start(driver: Driver, key: str, request: ChildRequest, now: int) -> Start:
@@ -49,7 +49,22 @@ def schema_text(schema: Schema[object]) -> str:
     return msgspec.json.encode(schema.json_schema()).decode()
 
 
-def conflict_error(conflict: Conflict, run: str) -> PerdureError:
+def refused(driver: Driver, key: str, conflict: Conflict) -> None:
+    """A command turned out impossible: its code is told, when it is issued again.
+
+    Not of a child whose id nobody chose: it is given another one, since the children of a run that was replaced keep theirs.
+    """
+    operation = driver.open_command(key)
+    if operation is not None and conflict.kind == "child":
+        request: ChildRequest = operation.request
+        suffix = f"~{driver.number}"
+        if request.derived and not request.id.endswith(suffix):
+            request.id += suffix
+            return
+    driver.failures[key] = _error(conflict, driver.id)
+
+
+def _error(conflict: Conflict, run: str) -> PerdureError:
     """What workflow code is told when a command of its turned out impossible."""
     if conflict.kind == "child":
         return DuplicateRun(conflict.detail, run=run, hint="give the child an id= of its own")

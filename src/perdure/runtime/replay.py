@@ -34,6 +34,7 @@ def new_execution(driver: Driver, entries: list[Entry]) -> Execution:
     """A fresh execution for a journal."""
     execution = Execution(driver.definition, driver.facts, on_foreign=driver.foreign_call)
     execution.loop.unhandled = driver.unhandled
+    driver.had_children = driver.had_children or any(entry.kind == Kind.CHILD for entry in entries)
     execution.patches_recorded = frozenset(entry.key for entry in entries if entry.kind == Kind.PATCHED)
     return execution
 
