@@ -41,7 +41,7 @@ MOVES: dict[Status, frozenset[Status]] = {
     Status.QUEUED: frozenset({Status.RUNNING, Status.CANCELLED}) | _ASIDE,
     Status.RUNNING: frozenset({Status.WAITING, Status.QUEUED}) | ENDED | _ASIDE,
     Status.WAITING: frozenset({Status.RUNNING, Status.QUEUED}) | ENDED | _ASIDE,
-    Status.PAUSED: frozenset({Status.QUEUED, Status.RUNNING, Status.WAITING, Status.CANCELLED, Status.BLOCKED}),
+    Status.PAUSED: frozenset({Status.DELAYED, Status.QUEUED, Status.RUNNING, Status.WAITING, Status.CANCELLED, Status.BLOCKED}),
     Status.BLOCKED: frozenset({Status.QUEUED, Status.RUNNING, Status.CANCELLED, Status.PAUSED}),
     Status.SUCCEEDED: frozenset(),
     Status.FAILED: frozenset(),

@@ -240,8 +240,10 @@ class _Composition:
     def _timers(self, deadline: int) -> None:
         execution = self.driver.execution
         assert execution is not None
+        answered = {arrival.entry.key for arrival in self.taken if arrival.first}  # in time, and not fed yet
         due = sorted(
-            (timer for timer in execution.timers.values() if timer.deadline == deadline), key=lambda timer: timer.number
+            (each for each in execution.timers.values() if each.deadline == deadline and each.key not in answered),
+            key=lambda timer: timer.number,
         )
         for timer in due:
             self._fire(timer)

@@ -151,8 +151,8 @@ class Cancel(msgspec.Struct, kw_only=True):
 
 
 class Pause(msgspec.Struct, kw_only=True):
-    """Pause a run: at once if nobody owns it (status `paused`, not due), else by a `pause` message to its owner.
-    Outcome: the status before; `UnknownRun`, `RunEnded`.
+    """Pause a run: at once if nobody owns it (status `paused`, not claimed before it is resumed), else by a `pause` message to
+    its owner. A delayed run keeps its start time. Outcome: the status before; `UnknownRun`, `RunEnded`.
     """
 
     run_id: str
@@ -161,8 +161,8 @@ class Pause(msgspec.Struct, kw_only=True):
 
 
 class Resume(msgspec.Struct, kw_only=True):
-    """Undo a pause, or let every build try a blocked run again: queued and due now (and a `resume` message if it is owned).
-    Outcome: the status before; `UnknownRun`, `RunEnded`.
+    """Undo a pause, or let every build try a blocked run again: queued and due now, or delayed until its start time (and a
+    `resume` message if it is owned). A `pause` message that an owner who is gone has left is taken away. Outcome: the status before; `UnknownRun`, `RunEnded`.
     """
 
     run_id: str

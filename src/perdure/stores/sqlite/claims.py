@@ -82,7 +82,9 @@ def resume(transaction: Transaction, change: Resume) -> str | UnknownRun | RunEn
         return run
     if run.owner:
         _tell_owner(transaction, run, InboxKind.RESUME, change.by, change.at)
-    elif run.status in (Status.PAUSED, Status.BLOCKED):
+        return run.status
+    transaction.connection.change("forget_pauses", (run.number,))  # left for an owner who is gone
+    if run.status in (Status.PAUSED, Status.BLOCKED):
         transaction.connection.change("resume_run", (run.number, transaction.at))
     return run.status
 

@@ -226,13 +226,20 @@ WHERE number IN family ORDER BY number
 UPDATE runs SET cancel_at = ?2, due_at = CASE owner WHEN 0 THEN ?2 ELSE due_at END WHERE number = ?1 AND cancel_at = 0
 
 -- name: pause_run
--- Set an unowned run aside; one that is told to cancel stays due.
-UPDATE runs SET status = 'paused', due_at = CASE cancel_at WHEN 0 THEN NULL ELSE due_at END WHERE number = ?1 AND owner = 0
+-- Set an unowned run aside; one that is told to cancel stays due, and a delayed one keeps its start time.
+UPDATE runs SET status = 'paused', due_at = CASE WHEN cancel_at <> 0 OR status IN ('delayed', 'paused') THEN due_at END
+WHERE number = ?1 AND owner = 0
 
 -- name: resume_run
--- Let every build claim an unowned run again.
-UPDATE runs SET status = 'queued', due_at = ?2, blocked = NULL, blocked_builds = NULL, crashes = 0
+-- Let every build claim an unowned run again; one whose start time is still to come waits for it.
+UPDATE runs SET status = CASE WHEN status = 'paused' AND due_at > ?2 THEN 'delayed' ELSE 'queued' END,
+    due_at = CASE WHEN status = 'paused' AND due_at > ?2 THEN due_at ELSE ?2 END,
+    blocked = NULL, blocked_builds = NULL, crashes = 0
 WHERE number = ?1 AND owner = 0
+
+-- name: forget_pauses
+-- A request to pause that nobody has carried out is undone.
+DELETE FROM inbox WHERE run = ?1 AND kind = 'pause'
 
 -- name: wake_run
 -- Count a message and make an unowned run due, unless a person or its own start time has to come first.
@@ -363,6 +370,7 @@ UPDATE workers SET seen_at = max(seen_at, ?2), lease_until = max(lease_until, ?3
 RETURNING
     (SELECT json_group_array(w.number) FROM workers AS w WHERE w.ended_at = 0 AND w.lease_until < ?2 AND w.number <> ?1),
     (SELECT r.due_at FROM runs AS r WHERE r.owner = 0 AND r.due_at IS NOT NULL
+     AND (r.status <> 'paused' OR r.cancel_at <> 0)
      AND (r.blocked_builds IS NULL OR NOT EXISTS (SELECT 1 FROM json_each(r.blocked_builds) AS b WHERE b.value = workers.build))
      ORDER BY r.due_at LIMIT 1)
 
