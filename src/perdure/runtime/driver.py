@@ -259,12 +259,14 @@ class Driver:
             self.worker.lost(self, outcome.reason)
         elif isinstance(outcome, Exception):
             self._unwritable(outcome)
-        elif advance.end is not None:
-            self.worker.ended(self, advance.end)
-        elif advance.park is not None:
-            self.worker.parked(self, advance.park)
         else:
-            self._advanced(advance)
+            self.worker.left(advance)
+            if advance.end is not None:
+                self.worker.ended(self, advance.end)
+            elif advance.park is not None:
+                self.worker.parked(self, advance.park)
+            else:
+                self._advanced(advance)
 
     def _advanced(self, advance: Advance) -> None:
         if advance.status:
@@ -276,10 +278,6 @@ class Driver:
             entry.value = data
         if advance.entries:
             self.sequence, self.time = advance.entries[-1].sequence, advance.entries[-1].time
-        if advance.children or advance.sends:
-            self.worker.left_messages(advance)
-        for uid, value in advance.replies:
-            self.worker.process.observers.replied(uid, value)
         for row in advance.opened:
             self.worker.opened(self, row)
         self.worker.moved()

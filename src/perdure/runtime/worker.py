@@ -393,11 +393,14 @@ class Worker:
         """A run rests: show it as waiting soon, evict it later, or at once when memory is short."""
         self.resting.add(driver)
 
-    def left_messages(self, advance: Advance) -> None:
-        """A run of ours left something for others, perhaps for runs of ours."""
+    def left(self, advance: Advance) -> None:
+        """What a run of ours left for others, its last words too: perhaps for runs of ours, or for who waits here."""
+        for uid, value in advance.replies:
+            self.process.observers.replied(uid, value)
         if advance.sends:
-            self.poll()
-        self.take()
+            self.poll_if_busy()
+        if advance.sends or advance.children:
+            self.take()
 
     def cancel_child(self, change: Cancel) -> None:
         """The code of a run gave up on a child."""
