@@ -412,7 +412,8 @@ class App:
     async def _check_answer(self, id: str, data: bytes) -> None:
         row = await self._promise(id)
         promise = OpenPromise.of(row)
-        problems = validate_answer(data, promise.schema)
+        # One that is closed is refused for that, whatever is answered.
+        problems = validate_answer(data, promise.schema) if promise.state == "open" else []
         if problems:
             raise InvalidAnswer(
                 f"the answer does not fit {promise.question or promise.name!r}: {'; '.join(problems)}",

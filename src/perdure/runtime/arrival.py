@@ -31,4 +31,4 @@ class Arrival:
         self.data = data
         self.blobs = blobs or []
         self.consumed = consumed  # the inbox row that it takes, 0 for none
-        self.first = first  # goes before any timer: the store has already decided that it was in time
+        self.first = first  # the store has decided that it was in time, with all that came before it

@@ -3,9 +3,10 @@
 The order of entries is the order in which the code will see them, live and replayed:
 
 1. commands that the code issued before anything else could reach it;
-2. answers that the store accepted before their promise's deadline;
-3. timers that were due before the next arrival: all of one deadline, since firing them may set others due before a later one;
-4. arrivals, as they came, up to the next deadline.
+2. arrivals, as they came, up to the next deadline; an answer that the store accepted before it takes all in front of it along;
+3. if there were none, the timers of that deadline: firing them may set others, due before a later arrival.
+
+Arrivals and due timers never share a turn: what arrives may take a timer away, as an answer does with its own promise's.
 
 An entry's time is the moment it stands for, never below the entry before.
 """
@@ -185,11 +186,6 @@ class _Composition:
     def _live(self) -> None:
         driver = self.driver
         self._begun()
-        if driver.arrivals and any(arrival.first for arrival in driver.arrivals):
-            first = [arrival for arrival in driver.arrivals if arrival.first]
-            for arrival in first:
-                driver.arrivals.remove(arrival)
-                self.take(arrival)
         timer = driver.execution.next_timer() if driver.execution is not None else None
         deadline = timer.deadline if timer is not None else 0
         run_deadline = driver.agenda.run_end()
@@ -198,8 +194,8 @@ class _Composition:
             if not self.advance.opened:
                 self._expired(*run_deadline)
             return
-        if deadline and deadline <= self.now and not driver.waiting_for_messages:
-            if self._arrivals_until(deadline) == 0:
+        if deadline and deadline <= self.now:
+            if self._arrivals_until(deadline) == 0 and not driver.waiting_for_messages:
                 self._timers(deadline)
             return
         self._arrivals_until(0)
@@ -229,12 +225,21 @@ class _Composition:
             self.advance.consumed.append(arrival.consumed)
 
     def _arrivals_until(self, deadline: int) -> int:
-        arrivals, count = self.driver.arrivals, 0
-        while arrivals and (not deadline or arrivals[0].at < deadline):
+        arrivals, in_time = self.driver.arrivals, self._in_time(deadline)
+        for count in range(in_time):
             if self.advance.opened and arrivals[0].entry.kind == Kind.CANCEL:
-                break  # it closes what is open: next turn, when these are
+                return count  # it closes what is open: next turn, when these are
             self.take(arrivals.popleft())
-            count += 1
+        return in_time
+
+    def _in_time(self, deadline: int) -> int:
+        """How many arrivals come before a deadline. Their own times may be by clocks that differ; their order is what stands."""
+        arrivals, count = self.driver.arrivals, 0
+        if not deadline:
+            return len(arrivals)
+        for number, arrival in enumerate(arrivals):
+            if arrival.at < deadline and (arrival.first or count == number):
+                count = number + 1
         return count
 
     def _timers(self, deadline: int) -> None:

@@ -55,5 +55,5 @@ def _resolved(driver: Driver, message: Message, data: bytes | None, at: int) -> 
             driver.reopened.append((wait.id, error.message))
             return None
     entry = Entry(0, Kind.RESOLVED, message.key, 0, message.value, message.failed, Note(name=message.name, by=message.by))
-    # The store accepted it before the deadline, so it comes before the deadline's timer whenever it is fed.
+    # The store accepted it before the deadline, so it comes before the deadline's timer whatever stands in front of it.
     return Arrival(at, entry, data, consumed=message.number, first=True)

@@ -92,6 +92,7 @@ class Worker:
         self._last_message = 0
         self._dues: list[int] = []  # a heap of known times; the pulse finds what it does not know
         self._due_at = 0
+        self._last_due = False  # the last known time has come; a pulse tells only the earliest, so what follows is not known
         self._due: Alarm | None = None
         self.resting = Resting(self)
         self._driving = _Driving()
@@ -180,6 +181,9 @@ class Worker:
             self.load(load)
         if again or len(claimed) == change.limit:
             self.take()
+        elif claimed and self._last_due:
+            self._last_due = False
+            self.process.beat()
 
     def adopt(self, claimed: Claimed, change: Claim) -> Driver | None:
         """Give a claimed run its driver; the driver is returned if its journal has to be read before it can go on."""
@@ -314,6 +318,7 @@ class Worker:
         now = self.clock.now()
         while self._dues and self._dues[0] <= now:
             heapq.heappop(self._dues)
+        self._last_due = not self._dues
         self._set_due_alarm()
         self.take()
         self.suspects.look()  # what is due may be a suspect, which take() leaves alone

@@ -229,8 +229,8 @@ class End(msgspec.Struct, kw_only=True):
 class Advance(msgspec.Struct, kw_only=True):
     """Everything that one run's owner wants written together. Outcome: None, `Lost`, or `Conflict`.
 
-    A `Conflict` writes nothing of this change. Order inside: consume, expire, entries, opened, children, sends, replies,
-    published, then park or end.
+    A `Conflict` writes nothing of this change. Order inside: consume, reopen, expire, close, entries, opened, children, sends,
+    replies, published, then park or end.
     """
 
     run: int

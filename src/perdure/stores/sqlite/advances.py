@@ -134,11 +134,11 @@ def _write_parts(transaction: Transaction, change: Advance) -> Conflict | None:
         taken = connection.change("consume", (run, numbers(change.consumed)))
         if taken != len(change.consumed):
             return Conflict("consumed", detail=f"{taken} of {len(change.consumed)} messages were there")
+    reopen_promises(transaction, run, change.reopened)  # before they expire: one whose time is over may do so at once
     conflict = expire_promises(transaction, run, change.expired, at)
     if conflict is not None:
         return conflict
     close_promises(transaction, run, change.closed, at)
-    reopen_promises(transaction, run, change.reopened)
     open_promises(transaction, run, change.opened, at)
     for index, child in enumerate(change.children):
         conflict = start_child(transaction, child, run, index)
