@@ -5,7 +5,10 @@ import inspect
 
 import pytest
 
+from perdure import step, workflow
 from perdure.testing import TestApp
+
+from .several import Bodies
 
 MODES = ("normal", "replay_every_await")
 
@@ -29,6 +32,26 @@ def make_app(request):
         return app
 
     return make
+
+
+@pytest.fixture
+def bodies():
+    return Bodies()
+
+
+@pytest.fixture
+def held(bodies):
+    """A workflow with one step whose body waits for the test; it returns which body was recorded."""
+
+    @step
+    async def slow() -> int:
+        return await bodies.enter()
+
+    @workflow
+    async def holding() -> int:
+        return await slow()
+
+    return holding
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -50,3 +50,50 @@ async def leased_out(app, *others):
 async def row_of(app, run):
     """A run as the store has it."""
     return await app.gate.read(lambda: app.gate.store.run(run.id))
+
+
+async def live(seconds, *apps):
+    """Let time pass for these apps together: their alarms ring, and their leases are renewed in time."""
+    clock = apps[0].clock
+    target = clock.now() + int(seconds * 1_000_000)
+    while clock.now() < target:
+        stop = min(target, clock.now() + apps[0]._options.lease // 2)
+        while clock.jump(stop):
+            for app in apps:
+                await rest(app, 20)
+        clock.advance_to(stop)
+        await beat(*apps)
+
+
+def die(app):
+    """An app's process is killed: it does nothing any more, and tells nobody. Its file lock goes with it on closing."""
+    app.worker.stop_at_once()
+    app._process.abandon()
+
+
+class Bodies:
+    """Bodies of a step that wait until the test lets them go on; one per attempt, in order."""
+
+    def __init__(self):
+        self.gates = []
+        self.ended = []
+        self.open = False
+
+    async def enter(self):
+        """A body begins: it waits for its turn, even when its worker cancels it, and gives its place in the order."""
+        place, gate = len(self.gates), asyncio.Event()
+        self.gates.append(gate)
+        if self.open:
+            gate.set()
+        try:
+            await gate.wait()
+        except asyncio.CancelledError:  # only its worker's: the end of a test is not held up
+            await gate.wait()
+        self.ended.append(place)
+        return place
+
+    def release(self):
+        """Let all go on, those that begin later too."""
+        self.open = True
+        for gate in self.gates:
+            gate.set()

@@ -12,49 +12,6 @@ from .several import beat, leased_out, rest, row_of, see, sharing
 from .tools import kinds, until
 
 
-class Bodies:
-    """Bodies of a step that wait until the test lets them go on; one per attempt, in order."""
-
-    def __init__(self):
-        self.gates = []
-        self.ended = []
-
-    async def enter(self):
-        """A body begins: it waits for its turn, even when its worker cancels it, and gives its place in the order."""
-        place, gate = len(self.gates), asyncio.Event()
-        self.gates.append(gate)
-        try:
-            await gate.wait()
-        except asyncio.CancelledError:  # only its worker's: the end of a test is not held up
-            await gate.wait()
-        self.ended.append(place)
-        return place
-
-    def release(self):
-        for gate in self.gates:
-            gate.set()
-
-
-@pytest.fixture
-def bodies():
-    return Bodies()
-
-
-@pytest.fixture
-def held(bodies):
-    """A workflow with one step whose body waits for the test; it returns which body was recorded."""
-
-    @step
-    async def slow() -> int:
-        return await bodies.enter()
-
-    @workflow
-    async def holding() -> int:
-        return await slow()
-
-    return holding
-
-
 def fences(caplog):
     return [record for record in caplog.records if "was fenced" in record.getMessage()]
 

@@ -75,7 +75,9 @@ HOT = {
     "held_runs": ["SEARCH r USING INTEGER PRIMARY KEY (rowid=?)", "SEARCH e USING COVERING INDEX"],
     "claimable_runs": ["SEARCH r USING INDEX runs_due (due_at<?)"],
     "claimable_run": ["SEARCH r USING INTEGER PRIMARY KEY (rowid=?)"],
-    "heartbeat": ["SEARCH workers USING INTEGER PRIMARY KEY (rowid=?)", "INDEX workers_live", "USING INDEX runs_due"],
+    "heartbeat": [
+        "SEARCH workers USING INTEGER PRIMARY KEY (rowid=?)", "INDEX workers_live", "USING INDEX runs_due", "runs_owned (owner>?)",
+    ],
     "suspects": ["SEARCH r USING INDEX runs_suspect (crashes>?)"],
     "journal": ["SEARCH e USING INDEX sqlite_autoindex_entries_1 (place>? AND place<?)"],
     "journals": ["SEARCH e USING INDEX sqlite_autoindex_entries_1 (place>? AND place<?)"],
@@ -105,7 +107,8 @@ def test_hot_statements_find_their_rows_by_an_index(store, name):
     for wanted in HOT[name]:
         assert any(wanted in step for step in steps), steps
     scans = [step for step in steps if step.startswith("SCAN")]
-    few = ("VIRTUAL TABLE", "SCAN f", "CONSTANT ROW", "runs_by_status", "runs_due")  # lists given, families, the due index
+    few = ("VIRTUAL TABLE", "SCAN f", "CONSTANT ROW", "runs_by_status", "runs_due", "SCAN o", "SCAN gone")
+    # lists given, families, the due index, lists of workers
     assert not [scan for scan in scans if not any(word in scan for word in few)], steps
     if name in IN_ORDER:
         assert not [step for step in steps if "TEMP B-TREE" in step], steps

@@ -60,8 +60,8 @@ class Suspects:
             elif suspect.crashes == LAST_CHANCE:
                 if suspect.number not in self._isolating and len(self._isolating) < ISOLATED_AT_ONCE:
                     self._isolating[suspect.number] = self._worker.loop.create_task(self._isolate(suspect))
-            elif len(self._held) < SUSPECTS_AT_ONCE:
-                self._claim(SUSPECTS_AT_ONCE - len(self._held))
+            elif (room := min(SUSPECTS_AT_ONCE - len(self._held), self._worker.room)) > 0:
+                self._claim(room)
                 return
 
     def _claim(self, limit: int, *, only: int = 0) -> None:

@@ -131,7 +131,7 @@ class Worker:
         if self._claiming:
             self._claim_again = True
             return
-        room = self.options.residents - len(self.drivers)
+        room = self.room
         if room <= 0:
             return
         self._claiming = True
@@ -146,6 +146,11 @@ class Worker:
             only=self.only,
         )
         self.committer.submit(change, lambda outcome: self._claimed(change, outcome))
+
+    @property
+    def room(self) -> int:
+        """How many more runs may be in memory."""
+        return self.options.residents - len(self.drivers)
 
     def _claim_later(self) -> None:
         if self._later is None:
@@ -426,8 +431,9 @@ class Worker:
         self.suspects.cleared(driver)
         if not self.drivers:
             self._empty.set()
-        elif len(self.drivers) == self.options.residents - 1:
+        elif self.room == 1:
             self.take()
+            self.suspects.look()
 
     # ── stopping ────────────────────────────────────────────────────────────────────────────────────────────────────
 

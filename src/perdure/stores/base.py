@@ -304,7 +304,7 @@ class Pulse(msgspec.Struct):
     """What one heartbeat brings back."""
 
     alive: bool  # False: this worker was fenced
-    expired: list[int]  # workers whose lease is over
+    expired: list[int]  # workers whose lease is over, and those that own runs though their row ended or is gone
     next_due: int | None  # the earliest `due_at` of a run that nobody owns and that this worker's build is not blocked for
 
 

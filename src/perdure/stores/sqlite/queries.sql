@@ -365,10 +365,20 @@ UPDATE runs SET owner = 0, status = 'queued', due_at = ?2, crashes = crashes + (
 WHERE owner = ?1 AND owner <> 0 RETURNING number
 
 -- name: heartbeat
--- Renew a worker's lease, if its row has not ended, and look round: whose lease is over, and when the next run is due.
+-- Renew a worker's lease, if its row has not ended, and look round: whose lease is over, who owns runs without having a place
+-- any more (its row ended or is gone: that may never be, and heals here), and when the next run is due.
+-- The owners are found by one seek each, however many runs they own.
+WITH RECURSIVE owners (number) AS (
+    SELECT min(r.owner) FROM runs AS r WHERE r.owner <> 0 AND r.owner > 0
+    UNION ALL SELECT (SELECT min(r.owner) FROM runs AS r WHERE r.owner <> 0 AND r.owner > o.number) FROM owners AS o
+    WHERE o.number IS NOT NULL)
 UPDATE workers SET seen_at = max(seen_at, ?2), lease_until = max(lease_until, ?3) WHERE number = ?1 AND ended_at = 0
 RETURNING
-    (SELECT json_group_array(w.number) FROM workers AS w WHERE w.ended_at = 0 AND w.lease_until < ?2 AND w.number <> ?1),
+    (SELECT json_group_array(gone.number) FROM (
+        SELECT w.number FROM workers AS w WHERE w.ended_at = 0 AND w.lease_until < ?2 AND w.number <> ?1
+        UNION ALL SELECT o.number FROM owners AS o
+        WHERE o.number IS NOT NULL AND NOT EXISTS (SELECT 1 FROM workers AS w WHERE w.number = o.number AND w.ended_at = 0)
+    ) AS gone),
     (SELECT r.due_at FROM runs AS r WHERE r.owner = 0 AND r.due_at IS NOT NULL
      AND (r.status <> 'paused' OR r.cancel_at <> 0)
      AND (r.blocked_builds IS NULL OR NOT EXISTS (SELECT 1 FROM json_each(r.blocked_builds) AS b WHERE b.value = workers.build))
