@@ -33,6 +33,9 @@ __all__ = ["TestApp"]
 
 logger = logging.getLogger("perdure.testing")
 
+PATIENCE = 200
+"""Passes after which a closing app no longer does without time."""
+
 CALM_PASSES = 3
 """Passes of the event loop without anything happening after which everything counts as idle."""
 
@@ -84,10 +87,12 @@ class TestApp(App):
             self._pilot = None
         self._options.drain = 0
         closing = asyncio.ensure_future(super().close())
+        passes = 0
         while not closing.done():
             # Nobody else moves the clock now, and the end of the drain is an alarm like others: without this, a step that
-            # waits for something would hold up the end of the test for ever.
-            self.clock.jump(self.clock.now())
+            # waits for something would hold up the end of the test for ever, and so would a batch that is to be tried again.
+            self.clock.jump(self.clock.now() if passes < PATIENCE else None)
+            passes += 1
             await asyncio.sleep(0)
         await closing
         if self._kept is not None:
