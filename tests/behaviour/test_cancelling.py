@@ -355,3 +355,52 @@ async def test_p18_an_error_that_looks_like_a_cancellation_is_none(perdure_app, 
         await run.result()
     assert await run.status() == "failed"
     assert (await run.info()).cancel_requested_at is None
+
+
+async def test_a_resident_run_is_cancelled_and_so_is_one_of_another_process(make_app, tmp_path):
+    url = f"sqlite:///{tmp_path}/runs.db"
+
+    @workflow
+    async def waits() -> None:
+        await receive("go")
+
+    async with make_app(url, residency="1h") as app:
+        resident, asked = await app.start(waits(), id="resident"), await app.start(waits(), id="asked")
+        await app.settle()
+        assert len(app.worker.drivers) == 2
+        await resident.cancel()
+        await cancelled(resident)
+        async with make_app(url, worker=False, clock=app.clock) as outside:
+            await outside.handle(asked.id).cancel(by="somebody else")
+        app.worker.look()
+        await cancelled(asked)
+        assert (await asked.history())[-1].by == "somebody else"
+
+
+async def test_a_run_that_is_cancelled_while_it_is_being_blocked_ends(perdure_app):
+    """An attempt is still under way when the run blocks; the cancellation comes before it has ended."""
+    app, going, release = perdure_app, asyncio.Event(), asyncio.Event()
+
+    @step
+    async def work() -> None:
+        going.set()
+        await release.wait()
+
+    @step
+    async def quick() -> None:
+        return None
+
+    @workflow
+    async def refused() -> None:
+        task = asyncio.create_task(work())
+        await quick()
+        await asyncio.get_running_loop().run_in_executor(None, print)
+        await task
+
+    run = await app.start(refused())
+    await going.wait()
+    await until(lambda: next(iter(app.worker.drivers.values())).halting, "the run to block")
+    assert await run.cancel() == "running"
+    release.set()
+    await cancelled(run)
+    assert sorted(await kinds(run)) == ["cancel", "started", "step", "step"]

@@ -70,6 +70,11 @@ async def cancelled(run):
     assert await run.status() == "cancelled"
 
 
+async def all_runs(app):
+    """Status by id of all runs."""
+    return {run.id: str(run.status) for run in (await app.runs(limit=1000)).items}
+
+
 async def store_state(app):
     """Everything countable in the store: for "nothing was changed"."""
     facts = dict(await app.gate.read(app.gate.store.info))

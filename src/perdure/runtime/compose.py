@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .arrival import Arrival
     from .driver import Driver
 
-__all__ = ["compose", "compose_cancelled"]
+__all__ = ["compose", "compose_cancelled", "undo"]
 
 
 def compose(driver: Driver) -> Advance | None:
@@ -48,6 +48,19 @@ def compose_cancelled(driver: Driver) -> Advance:
     composition.advance.end = End(status="cancelled", value=data, failed=True, at=composition.now, active=driver.row.active)
     driver.composed(composition.data, composition.taken)
     return composition.advance
+
+
+def undo(driver: Driver, advance: Advance, arrivals: list[Arrival]) -> None:
+    """Put back what an advance had taken, to be composed again."""
+    taken = {*driver.pausing.requests, *(arrival.consumed for arrival in arrivals)}
+    driver.consumed[:0] = [number for number in advance.consumed if number not in taken]
+    driver.arrivals.extendleft(reversed(arrivals))
+    driver.reopened[:0] = advance.reopened
+    driver.steps.begins[:0] = driver.starting
+    driver.starting = []
+    driver.commands |= dict.fromkeys(entry.key for entry in advance.entries if driver.open_command(entry.key))
+    driver.blobs[:0] = advance.blobs
+    driver.published = dict(advance.published) | driver.published
 
 
 class _Composition:

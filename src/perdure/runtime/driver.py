@@ -26,7 +26,7 @@ from perdure.stores.rows import InboxKind
 
 from .agenda import Agenda
 from .blockage import blocking, stuck_error
-from .compose import compose, compose_cancelled
+from .compose import compose, compose_cancelled, undo
 from .mailroom import arrival_of
 from .outgoing import refused
 from .pausing import Pausing
@@ -353,7 +353,8 @@ class Driver:
 
     def _conflict(self, advance: Advance, conflict: Conflict) -> None:
         """What others committed meanwhile made this advance impossible; nothing of it was written."""
-        self._undo(advance)
+        undo(self, advance, self._taken)
+        self._taken = []
         if conflict.kind in ("send", "child"):
             kind = Kind.SENT if conflict.kind == "send" else Kind.CHILD
             keys = [entry.key for entry in advance.entries if entry.kind == kind]
@@ -368,19 +369,6 @@ class Driver:
         # Never above the row's counter: a message that comes later would then not keep the run from being parked.
         self.asked_for_messages = max(conflict.index if conflict.kind == "inbox" else 0, self.seen, 1)
         self.worker.poll()
-
-    def _undo(self, advance: Advance) -> None:
-        """Put back what an advance had taken, to be composed again."""
-        taken = {*self.pausing.requests, *(arrival.consumed for arrival in self._taken)}
-        self.consumed[:0] = [number for number in advance.consumed if number not in taken]
-        self.arrivals.extendleft(reversed(self._taken))
-        self._taken = []
-        self.reopened[:0] = advance.reopened
-        self.steps.begins[:0] = self.starting
-        self.starting = []
-        self.commands |= dict.fromkeys(entry.key for entry in advance.entries if self.open_command(entry.key))
-        self.blobs[:0] = advance.blobs
-        self.published = dict(advance.published) | self.published
 
     def _unwritable(self, error: Exception) -> None:
         """The store can never write this advance (S17): the run stops and says why; its neighbours do not notice."""
