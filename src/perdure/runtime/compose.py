@@ -3,8 +3,9 @@
 The order of entries is the order in which the code will see them, live and replayed:
 
 1. commands that the code issued before anything else could reach it;
-2. arrivals, as they came, up to the next deadline; an answer that the store accepted before it takes all in front of it along;
-3. if there were none, the timers of that deadline: firing them may set others, due before a later arrival.
+2. a cancellation, with what came before it: the store has closed the promises with it, so that no timer may go first;
+3. arrivals, as they came, up to the next deadline; an answer that the store accepted before it takes all in front of it along;
+4. if there were none, the timers of that deadline: firing them may set others, due before a later arrival.
 
 Arrivals and due timers never share a turn: what arrives may take a timer away, as an answer does with its own promise's.
 
@@ -199,6 +200,9 @@ class _Composition:
     def _live(self) -> None:
         driver = self.driver
         self._begun()
+        if driver.cancel_pending() and any(arrival.entry.kind == Kind.CANCEL for arrival in driver.arrivals):
+            self._until_cancelled()
+            return
         timer = driver.execution.next_timer() if driver.execution is not None else None
         deadline = timer.deadline if timer is not None else 0
         run_deadline = driver.agenda.run_end()
@@ -212,6 +216,18 @@ class _Composition:
                 self._timers(deadline)
             return
         self._arrivals_until(0)
+
+    def _until_cancelled(self) -> None:
+        """A cancellation comes right after what came before it: the store has closed the promises, so that no timer may go first.
+
+        It has a turn to itself, since it closes what is open by then.
+        """
+        arrivals = self.driver.arrivals
+        if arrivals[0].entry.kind == Kind.CANCEL and not self.advance.opened:
+            self.take(arrivals.popleft())
+            return
+        while arrivals[0].entry.kind != Kind.CANCEL:
+            self.take(arrivals.popleft())
 
     def _recorded_only(self) -> None:
         """While halting: ends of steps are recorded; messages stay where they are."""
@@ -239,9 +255,7 @@ class _Composition:
 
     def _arrivals_until(self, deadline: int) -> int:
         arrivals, in_time = self.driver.arrivals, self._in_time(deadline)
-        for count in range(in_time):
-            if self.advance.opened and arrivals[0].entry.kind == Kind.CANCEL:
-                return count  # it closes what is open: next turn, when these are
+        for _ in range(in_time):
             self.take(arrivals.popleft())
         return in_time
 
@@ -258,10 +272,8 @@ class _Composition:
     def _timers(self, deadline: int) -> None:
         execution = self.driver.execution
         assert execution is not None
-        answered = {arrival.entry.key for arrival in self.taken if arrival.first}  # in time, and not fed yet
         due = sorted(
-            (each for each in execution.timers.values() if each.deadline == deadline and each.key not in answered),
-            key=lambda timer: timer.number,
+            (timer for timer in execution.timers.values() if timer.deadline == deadline), key=lambda timer: timer.number
         )
         for timer in due:
             self._fire(timer)

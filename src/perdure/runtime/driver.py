@@ -283,6 +283,7 @@ class Driver:
         self.worker.moved()
         if self.halting is not None:
             self.unfed.extend(advance.entries)
+            self._start_begun()  # they count as begun from now on: whoever goes on would take them for in doubt
         elif not self._feed_all(advance.entries):
             return
         self.turn()
@@ -298,11 +299,14 @@ class Driver:
         for entry in entries:
             if entry.kind == Kind.ATTEMPT:
                 self.steps.try_again(entry.key)
+        self._start_begun()
+        self.steps.release()
+        return True
+
+    def _start_begun(self) -> None:
         starting, self.starting = self.starting, []
         for key in starting:
             self.steps.start_begun(key)
-        self.steps.release()
-        return True
 
     def _feed(self, entry: Entry) -> bool:
         if self.journal is not None and not rebuild(self):
