@@ -18,7 +18,7 @@ async def test_a_message_sent_at_the_very_end_wakes_a_parked_run_at_once(perdure
 
     @workflow
     async def says_without_waiting(id: str) -> None:
-        asyncio.ensure_future(send(id, "word", "farewell"))  # noqa: RUF006 - nobody waits for it: that is the case
+        asyncio.ensure_future(send(id, "word", "farewell"))
         await asyncio.sleep(0)
 
     for speaker in (says, says_without_waiting):
