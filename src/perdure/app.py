@@ -180,9 +180,13 @@ class App:
             gate.disconnect()
         if process is None:
             return
-        if worker is not None:
-            await worker.drain(self._options.drain)
-        await process.close()
+        try:
+            if worker is not None:
+                await worker.drain(self._options.drain)
+            await process.close()
+        finally:
+            if gate is not None:
+                gate.close()
 
     async def __aenter__(self) -> Self:
         return await self.open()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import secrets
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from perdure.core.errors import ConfigurationError
@@ -11,7 +12,6 @@ from perdure.core.status import Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from datetime import datetime
 
 __all__ = ["page_start", "positive", "priority", "run_id", "stamp", "statuses", "tags"]
 
@@ -63,8 +63,10 @@ def stamp(moment: datetime | None) -> int:
     """A moment in µs since the epoch; 0 for none."""
     if moment is None:
         return 0
-    if moment.tzinfo is None:
-        raise ConfigurationError("since and until must be aware datetimes")
+    if not isinstance(moment, datetime) or moment.tzinfo is None:
+        raise ConfigurationError(
+            f"since and until must be aware datetimes, not {moment!r}", hint="datetime.now(UTC) - timedelta(days=1)"
+        )
     return round(moment.timestamp() * 1_000_000)
 
 

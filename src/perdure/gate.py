@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from perdure.core.codec import natural_encode
-from perdure.core.errors import RunEnded, StoreError
+from perdure.core.errors import RunEnded, StoreError, WrongContext
 from perdure.core.payload import pack, unpack
 from perdure.core.status import Status
 from perdure.listing import HistoryEntry
@@ -44,6 +44,7 @@ class Gate:
         self._changes: list[asyncio.Future[None]] = []
         self._writing = 0
         self._entries: list[asyncio.Future[None]] = []  # who waits until a fenced process has entered anew
+        self._closed = False
         self.connect(process, worker)
 
     def connect(self, process: Process, worker: Worker | None) -> None:
@@ -59,6 +60,12 @@ class Gate:
     def disconnect(self) -> None:
         """The app closes: whoever still waits to write is told."""
         _wake(self._entries)
+
+    def close(self) -> None:
+        """The app has closed: whoever still waits, or asks by a handle that was kept, is told."""
+        self._closed = True
+        self.process.observers.close(_closed_error())
+        _wake(self._changes)
 
     @property
     def quiet(self) -> bool:
@@ -76,14 +83,17 @@ class Gate:
 
     async def read(self, work: Callable[[], T]) -> T:
         """Run a read of the store off the loop."""
+        self._must_be_open()
         return await self.process.read(work)
 
     async def fetch(self, packed: bytes | None) -> bytes:
         """A stored payload as JSON."""
+        self._must_be_open()
         return await self.process.fetch(packed)
 
     async def write(self, change: Change) -> Any:
         """Have a change written, and let the worker here look at what it brings."""
+        self._must_be_open()
         self._writing += 1
         try:
             outcome = await self._written(change)
@@ -96,6 +106,10 @@ class Gate:
             if self.worker is not None:
                 self.worker.holdings.look()  # it may have replaced a run of ours
         return outcome
+
+    def _must_be_open(self) -> None:
+        if self._closed:
+            raise _closed_error()
 
     async def _written(self, change: Change) -> Any:
         while True:
@@ -246,3 +260,7 @@ def _wake(waiting: list[asyncio.Future[None]]) -> None:
     for future in futures:
         if not future.done():
             future.set_result(None)
+
+
+def _closed_error() -> WrongContext:
+    return WrongContext("this App was closed", hint="open it again, and get the run anew: app.handle(id)")

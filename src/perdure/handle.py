@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import msgspec
 
 from perdure.core.codec import decode_error, schema_of
-from perdure.core.duration import microseconds
+from perdure.core.duration import microseconds, show
 from perdure.core.errors import RunBlocked, RunCancelled, RunFailed
 from perdure.core.status import Status
 from perdure.listing import HistoryEntry, RunInfo, is_shown
@@ -69,9 +69,10 @@ class Handle(Generic[R]):
         """What the run is doing. Raises `UnknownRun`."""
         return Status((await self._row()).status)
 
-    def _within(self, timeout: Duration | None) -> AbstractAsyncContextManager[None]:
+    def _within(self, timeout: Duration | None, what: str) -> AbstractAsyncContextManager[None]:
         """By the app's clock: a test's time is virtual here too."""
-        return within(self._gate.process.clock, microseconds(timeout, "timeout") if timeout is not None else None)
+        length = None if timeout is None else microseconds(timeout, "timeout")
+        return within(self._gate.process.clock, length, f"run {self._id} {what} within {show(length or 0)}; it goes on")
 
     async def result(self, *, timeout: Duration | None = None) -> R:
         """Wait for the run's end and give its result. Waiting only observes: cancelling it never touches the run.
@@ -79,7 +80,7 @@ class Handle(Generic[R]):
         Raises `RunFailed` (its `__cause__` is what the workflow raised), `RunCancelled`, `RunBlocked` when the run cannot go on
         without a decision, `TimeoutError` after `timeout`, `UnknownRun`.
         """
-        async with self._within(timeout):
+        async with self._within(timeout, "did not end"):
             if self._number and self._gate.is_here(self._number):
                 row = await self._gate.process.observers.end(self._number)
             else:
@@ -110,7 +111,7 @@ class Handle(Generic[R]):
     async def request(self, name: str, value: Any = None, *, timeout: Duration | None = None, id: str | None = None) -> Any:
         """Send a message and wait for its `.reply`. Raises `TimeoutError` after `timeout`, `UnknownRun`, `RunEnded`."""
         uid = id or f"request-{secrets.token_hex(8)}"
-        async with self._within(timeout):
+        async with self._within(timeout, f"did not reply to {name!r}"):
             return await self._gate.request(self._id, name, value, uid)
 
     async def cancel(self, reason: str = "", *, by: str = "") -> Status:

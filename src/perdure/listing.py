@@ -14,7 +14,7 @@ from perdure.runtime.replay import DRIFT
 from perdure.runtime.steps import PROGRESS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from perdure.core.entry import Entry
     from perdure.stores.rows import PromiseRow, PublishedRow, RunRow, WorkerRow
@@ -33,10 +33,18 @@ def moment(microseconds: int | None) -> datetime | None:
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """Part of a long list. `next` asks for the following page; None when this is the last."""
+    """Part of a long list: iterate over it, or take its `items`. `next` asks for the following page; None when this is the
+    last.
+    """
 
     items: list[T]
     next: str | None = None
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
 
 
 def is_shown(row: PublishedRow) -> bool:

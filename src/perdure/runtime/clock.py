@@ -59,24 +59,30 @@ class SystemClock:
 
 
 @contextlib.asynccontextmanager
-async def within(clock: Clock, length: int | None) -> AsyncIterator[None]:
-    """Like `asyncio.timeout`, by a clock: `TimeoutError` when the block takes longer than `length` µs (None: no limit)."""
+async def within(clock: Clock, length: int | None, what: str) -> AsyncIterator[None]:
+    """Like `asyncio.timeout`, by a clock: `TimeoutError(what)` when the block takes longer than `length` µs (None: no limit)."""
     if length is None:
         yield
         return
     loop, end = asyncio.get_running_loop(), clock.now() + length
-    async with asyncio.timeout(None) as limit:
-        alarm: Alarm
+    limit = asyncio.timeout(None)
+    alarm: Alarm
 
-        def ring() -> None:
-            nonlocal alarm
-            if clock.now() < end:  # a clock may ring early when the time is far away
-                alarm = clock.call_at(end, ring)
-            else:
-                limit.reschedule(loop.time())
+    def ring() -> None:
+        nonlocal alarm
+        if clock.now() < end:  # a clock may ring early when the time is far away
+            alarm = clock.call_at(end, ring)
+        else:
+            limit.reschedule(loop.time())
 
-        alarm = clock.call_at(end, ring)
-        try:
-            yield
-        finally:
-            alarm.cancel()
+    try:
+        async with limit:
+            alarm = clock.call_at(end, ring)
+            try:
+                yield
+            finally:
+                alarm.cancel()
+    except TimeoutError as error:
+        if not limit.expired():
+            raise
+        raise TimeoutError(what) from error

@@ -249,7 +249,7 @@ class Driver:
             self._settle(advance, outcome)
         except Exception as error:
             # A fault of ours may not leave a run owned and forgotten.
-            logger.exception("run could not go on", extra=self.extra())
+            logger.exception("run %s could not go on", self.id, extra=self.extra())
             self.block(error)
 
     def _settle(self, advance: Advance, outcome: Outcome) -> None:
@@ -383,7 +383,7 @@ class Driver:
         """Stop the run until a person, or another build of the code, moves it on. What runs may end and be recorded."""
         self.halting = blocking(error, self.execution, build=self.worker.build, at=self.now())
         level = logging.ERROR if not isinstance(error, Diverged) else logging.WARNING
-        logger.log(level, "run is blocked: %s", error, extra=self.extra())
+        logger.log(level, "run %s is blocked: %s", self.id, error, extra=self.extra())
         if self.execution is not None:
             self.forget(self.execution)
             self.execution = None

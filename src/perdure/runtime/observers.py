@@ -24,6 +24,20 @@ class Observers:
     def __init__(self) -> None:
         self._ends: defaultdict[int, list[asyncio.Future[RunRow]]] = defaultdict(list)
         self._replies: defaultdict[str, list[asyncio.Future[bytes]]] = defaultdict(list)
+        self._closed: BaseException | None = None
+
+    def close(self, error: BaseException) -> None:
+        """Nothing will be seen from here any more: who waits, or comes to wait, gets the error."""
+        self._closed = error
+        for waiting in (*self._ends.values(), *self._replies.values()):
+            for future in waiting:
+                if not future.done():
+                    future.set_exception(error)
+
+    def _future(self) -> asyncio.Future[Any]:
+        if self._closed is not None:
+            raise self._closed
+        return asyncio.get_running_loop().create_future()
 
     @property
     def runs(self) -> list[int]:
@@ -37,7 +51,7 @@ class Observers:
 
     async def end(self, run: int) -> RunRow:
         """Wait until a run has ended, and get its row."""
-        future: asyncio.Future[RunRow] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[RunRow] = self._future()
         self._ends[run].append(future)
         try:
             return await future
@@ -46,7 +60,7 @@ class Observers:
 
     async def reply(self, uid: str) -> bytes:
         """Wait for the reply to a message, and get its packed value."""
-        future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[bytes] = self._future()
         self._replies[uid].append(future)
         try:
             return await future

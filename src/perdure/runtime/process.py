@@ -263,7 +263,13 @@ class Process:
         def done(outcome: Any) -> None:
             self._taking_over.discard(worker)
             if isinstance(outcome, list) and outcome:
-                logger.warning("took over %d runs of worker %d", len(outcome), worker, extra={"perdure_worker": worker})
+                logger.warning(
+                    "took over %d %s of worker %d",
+                    len(outcome),
+                    "run" if len(outcome) == 1 else "runs",
+                    worker,
+                    extra={"perdure_worker": worker},
+                )
                 for look in self.on_pulse:
                     look()
                 self.changed()

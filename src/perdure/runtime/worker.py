@@ -381,7 +381,9 @@ class Worker:
             process.changed()  # who waits for it here was to be told by its driver: now the store tells them
             # A run that was ended from outside (replaced) is no trouble; one that another process has may be.
             level = logging.DEBUG if found is not None and found[0].ended_at else logging.WARNING
-            logger.log(level, "run left this worker: %s", reason or "another process owns it", extra=driver.extra())
+            logger.log(
+                level, "run %s left this worker: %s", driver.id, reason or "another process owns it", extra=driver.extra()
+            )
             if found is None:
                 return
             row, messages = found
