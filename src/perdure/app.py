@@ -299,7 +299,7 @@ class App:
             change.blobs.extend(blobs)
         started = await gate.start(change)
         if started.created and change.due_at > change.at and self._worker is not None:
-            self._worker.due(change.due_at)
+            self._worker.dues.add(change.due_at)
         schema = definition.schema if definition is not None else None
         return Handle(gate, change.id, started.run.number, schema)
 

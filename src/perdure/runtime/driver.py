@@ -372,7 +372,7 @@ class Driver:
         self.waiting_for_messages = conflict.kind == "answered"
         # Never above the row's counter: a message that comes later would then not keep the run from being parked.
         self.asked_for_messages = max(conflict.index if conflict.kind == "inbox" else 0, self.seen, 1)
-        self.worker.poll()
+        self.worker.inbox.look()
 
     def _unwritable(self, error: Exception) -> None:
         """The store can never write this advance (S17): the run stops and says why; its neighbours do not notice."""

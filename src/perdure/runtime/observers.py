@@ -29,10 +29,12 @@ class Observers:
     def close(self, error: BaseException) -> None:
         """Nothing will be seen from here any more: who waits, or comes to wait, gets the error."""
         self._closed = error
-        for waiting in (*self._ends.values(), *self._replies.values()):
-            for future in waiting:
-                if not future.done():
-                    future.set_exception(error)
+        waiting: list[asyncio.Future[Any]] = [
+            future for futures in (*self._ends.values(), *self._replies.values()) for future in futures
+        ]
+        for future in waiting:
+            if not future.done():
+                future.set_exception(error)
 
     def _future(self) -> asyncio.Future[Any]:
         if self._closed is not None:

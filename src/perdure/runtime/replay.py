@@ -43,7 +43,8 @@ def replay(
     driver: Driver, execution: Execution, entries: list[Entry], start: int, messages: list[tuple[Message, bytes | None]]
 ) -> None:
     """Feed a journal, a slice at a time, then let the run go live."""
-    if driver.gone:
+    if driver.gone:  # between two slices
+        driver.forget(execution)
         return
     # The first claim of a run feeds its first entry live: nothing of what its code does now has been done before.
     execution.replaying = driver.row.claim > 1 or len(entries) > 1

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from perdure.stores.base import Claim
 
+from .loading import load_journals
+
 if TYPE_CHECKING:
     import asyncio
 
@@ -84,7 +86,7 @@ class Suspects:
             driver = self._worker.adopt(each, change)  # type: ignore[arg-type]
             self._held.add(each.run.number)  # type: ignore[union-attr]
             if driver is not None:
-                self._worker.load([(driver, each.messages)])  # type: ignore[union-attr]
+                load_journals(self._worker, [(driver, each.messages)])  # type: ignore[union-attr]
 
     def cleared(self, driver: Driver) -> None:
         """A suspect got on, or left: there is room for another."""

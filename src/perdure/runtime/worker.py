@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import heapq
 import hmac
 import logging
 import os
@@ -19,12 +18,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from perdure.core.entry import JOURNAL_FORMAT, Entry, Kind, Note
-from perdure.core.errors import NotRestorable, StoreError
+from perdure.core.errors import StoreError
 from perdure.core.payload import references, unpack
 from perdure.stores.base import Claim
 
 from .driver import Driver
+from .dues import Dues
 from .holdings import Holdings
+from .inbox import Inbox
+from .loading import load_journals
 from .resting import Resting
 from .suspects import LAST_CHANCE, Suspects
 
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 
     from perdure.core.definition import WorkflowDefinition
     from perdure.stores.base import Advance, Cancel, End, Outcome, Park
-    from perdure.stores.rows import Claimed, Message, PromiseRow
+    from perdure.stores.rows import Claimed, PromiseRow
 
     from .clock import Alarm
     from .process import Process
@@ -87,13 +89,9 @@ class Worker:
         self._claiming = False
         self._claim_again = False
         self._later: Alarm | None = None  # a claim that failed is tried again then
-        self._polling = False
-        self._poll_again = False
-        self._last_message = 0
-        self._dues: list[int] = []  # a heap of known times; the pulse finds what it does not know
-        self._due_at = 0
-        self._last_due = False  # the last known time has come; a pulse tells only the earliest, so what follows is not known
-        self._due: Alarm | None = None
+        self._stopped = False
+        self.inbox = Inbox(self)
+        self.dues = Dues(self.clock, self._is_due)
         self.resting = Resting(self)
         self._driving = _Driving()
         self._empty: asyncio.Event = asyncio.Event()
@@ -101,10 +99,10 @@ class Worker:
         self.on_settled: list[Callable[[], None]] = []  # a run of ours moved
         process.on_change.append(self.look)
         process.on_change.append(self.suspects.look)  # another process may have made the takeover that left them
-        process.on_written.append(self.poll_if_busy)
-        process.on_floor.append(self.poll_if_busy)
+        process.on_written.append(self.inbox.look_if_busy)
+        process.on_floor.append(self.inbox.look_if_busy)
         process.on_floor.append(self.holdings.look)
-        process.on_due.append(self.due)
+        process.on_due.append(self.dues.add)
         process.on_fenced.append(self.stop_at_once)
         process.on_pulse.append(self.suspects.look)
         process.describe = self._driving.describe
@@ -121,7 +119,7 @@ class Worker:
 
     def look(self) -> None:
         """Somebody may have left something: messages for runs of ours, or runs to claim."""
-        self.poll_if_busy()
+        self.inbox.look_if_busy()
         self.take()
 
     def take(self) -> None:
@@ -167,6 +165,8 @@ class Worker:
     def _claimed(self, change: Claim, outcome: Outcome) -> None:
         self._claiming = False
         again, self._claim_again = self._claim_again, False
+        if self._stopped:  # leaving the store frees what came so late
+            return
         claimed: list[Claimed] = outcome if isinstance(outcome, list) else []  # type: ignore[assignment]
         if isinstance(outcome, Exception):  # the store is away for now: no hint will come for what is due already
             self._claim_later()
@@ -182,12 +182,14 @@ class Worker:
                 continue
             if driver is not None:
                 load.append((driver, each.messages))
+            if self.draining:  # it was asked for before the drain began
+                self.drivers[each.run.number].hand_back()
         if load:
-            self.load(load)
+            load_journals(self, load)
         if again or len(claimed) == change.limit:
             self.take()
-        elif claimed and self._last_due:
-            self._last_due = False
+        elif claimed and self.dues.exhausted:
+            self.dues.exhausted = False
             self.process.beat()
 
     def adopt(self, claimed: Claimed, change: Claim) -> Driver | None:
@@ -209,122 +211,16 @@ class Worker:
             return None
         return driver
 
-    def load(self, drivers: list[tuple[Driver, list[Message]]]) -> None:
-        """Read journals, and let the drivers replay them."""
-        store, process = self.process.store, self.process
-
-        def read() -> list[Any]:
-            journals = store.journals([driver.number for driver, _ in drivers])
-            loaded: list[Any] = []
-            for driver, messages in drivers:
-                try:
-                    entries = process.unpacked(journals.get(driver.number, []))
-                    driver.facts.input = unpack(driver.row.input, store.blobs)
-                    opened = [(message, self._unpack(message)) for message in messages]
-                    progress = store.published(driver.number) if driver.recoveries else []
-                except NotRestorable as error:
-                    loaded.append((driver, error, [], []))
-                else:
-                    loaded.append((driver, entries, opened, progress))
-            return loaded
-
-        self.process.reads.submit(read, lambda loaded, error: self._loaded(drivers, loaded, error))
-
-    def _unpack(self, message: Message) -> bytes | None:
-        return None if message.value is None else unpack(message.value, self.process.store.blobs)
-
-    def _loaded(self, drivers: list[Any], loaded: list[Any] | None, error: BaseException | None) -> None:
-        if loaded is None:
-            logger.warning("journals could not be read, trying again: %s", error)
-            self.clock.call_later(500_000, lambda: self.load([each for each in drivers if not each[0].gone]))
-            return
-        for driver, entries, messages, progress in loaded:
-            if driver.gone:
-                continue
-            if isinstance(entries, BaseException):
-                driver.block(entries)
-            else:
-                driver.steps.recall_progress(progress)
-                driver.load(entries, messages)
-
-    def poll_if_busy(self) -> None:
-        """Fetch messages if there are runs that may have some."""
-        if self.drivers:
-            self.poll()
-
-    def poll(self) -> None:
-        """Fetch what was left for runs of ours."""
-        if self._polling:
-            self._poll_again = True
-            return
-        self._polling = True
-        after, store = self._last_message, self.process.store
-
-        def read() -> list[tuple[Message, bytes | NotRestorable | None]]:
-            return [(message, self._readable(message)) for message in store.messages(self.number, after)]
-
-        self.process.reads.submit(read, self._polled)
-
-    def _readable(self, message: Message) -> bytes | NotRestorable | None:
-        """A message's value, or why it cannot be read: that concerns its run alone, the others get theirs."""
-        try:
-            return self._unpack(message)
-        except NotRestorable as error:
-            return error
-
-    def _polled(self, found: list[tuple[Message, bytes | NotRestorable | None]] | None, error: BaseException | None) -> None:
-        self._polling = False
-        if found is None:
-            logger.warning("messages could not be read, trying again: %s", error)
-            self.clock.call_later(500_000, self.poll)
-            return
-        for message, data in found:
-            self._last_message = max(self._last_message, message.number)
-            driver = self.drivers.get(message.run)
-            if driver is None:
-                continue
-            if isinstance(data, NotRestorable):
-                driver.block(data)
-            else:
-                driver.deliver(message, data, counted=True)
-        if self._poll_again:
-            self._poll_again = False
-            self.poll()
-            return
-        for driver in [driver for driver in self.drivers.values() if driver.asked_for_messages]:
-            driver.polled()
-
     @property
     def quiet(self) -> bool:
         """Whether nothing goes on: no claim, no poll, and every run rests."""
         return (
-            not (self._claiming or self._polling)
+            not (self._claiming or self.inbox.looking)
             and self.holdings.quiet
             and all(driver.quiet for driver in self.drivers.values())
         )
 
-    def due(self, when: int) -> None:
-        """A run that nobody owns is due at this time: look then."""
-        heapq.heappush(self._dues, when)
-        self._set_due_alarm()
-
-    def _set_due_alarm(self) -> None:
-        if self._due is not None:
-            if not self._dues or self._due_at <= self._dues[0]:
-                return
-            self._due.cancel()
-            self._due = None
-        if self._dues:
-            self._due_at = self._dues[0]
-            self._due = self.clock.call_at(self._due_at, self._is_due)
-
     def _is_due(self) -> None:
-        self._due = None
-        now = self.clock.now()
-        while self._dues and self._dues[0] <= now:
-            heapq.heappop(self._dues)
-        self._last_due = not self._dues
-        self._set_due_alarm()
         self.take()
         self.suspects.look()  # what is due may be a suspect, which take() leaves alone
 
@@ -353,7 +249,7 @@ class Worker:
             driver.row.status, driver.row.blocked = park.status, park.blocked
             self.process.observers.ended([driver.row])
         elif park.wake_at is not None:
-            self.due(park.wake_at)
+            self.dues.add(park.wake_at)
         self.moved()
 
     def opened(self, driver: Driver, row: PromiseRow) -> None:
@@ -391,7 +287,7 @@ class Worker:
             if row.owner == self.number and row.claim == driver.claim and not row.ended_at and definition is not None:
                 again = Driver(self, row, definition)
                 self.drivers[row.number] = again
-                self.load([(again, messages)])
+                load_journals(self, [(again, messages)])
 
         # A second loss in a row is no race: give the cause time to go away instead of spinning on it.
         again_so_soon = self._losses.get(driver.number, 0) > self.clock.now() - LOSS_PAUSE
@@ -410,7 +306,7 @@ class Worker:
         for uid, value in advance.replies:
             self.process.observers.replied(uid, value)
         if advance.sends:
-            self.poll_if_busy()
+            self.inbox.look_if_busy()
         if advance.sends or advance.children:
             self.take()
 
@@ -456,13 +352,13 @@ class Worker:
 
     def stop_at_once(self) -> None:
         """Drop every run: they are handed back, or were taken."""
-        self.draining = True
+        self.draining = self._stopped = True
         for driver in list(self.drivers.values()):
             self._leave(driver)
         self.resting.stop()
-        for alarm in (self._due, self._later):
-            if alarm is not None:
-                alarm.cancel()
+        self.dues.stop()
+        if self._later is not None:
+            self._later.cancel()
         self._empty.set()
         self.pool.shutdown(wait=False, cancel_futures=True)
 
