@@ -309,5 +309,5 @@ async def test_s17_one_of_64_can_never_be_written(perdure_app, caplog):
     assert "the value is cursed" in found.reason
     assert sizes[0] >= 64, "they were one batch"
     assert len(bodies) == 64, "no body again for a failed write"
-    [said] = [record for record in caplog.records if "run is blocked" in record.getMessage()]
+    [said] = [record for record in caplog.records if "is blocked" in record.getMessage()]
     assert (said.levelno, said.perdure_run) == (logging.ERROR, "run 20")

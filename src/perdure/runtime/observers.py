@@ -29,9 +29,11 @@ class Observers:
     def close(self, error: BaseException) -> None:
         """Nothing will be seen from here any more: who waits, or comes to wait, gets the error."""
         self._closed = error
-        waiting: list[asyncio.Future[Any]] = [
-            future for futures in (*self._ends.values(), *self._replies.values()) for future in futures
-        ]
+        waiting: list[asyncio.Future[Any]] = []
+        for futures in self._ends.values():
+            waiting += futures
+        for replies in self._replies.values():
+            waiting += replies
         for future in waiting:
             if not future.done():
                 future.set_exception(error)
