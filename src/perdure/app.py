@@ -27,6 +27,7 @@ from perdure.core.errors import (
 from perdure.core.status import Status
 from perdure.gate import Gate
 from perdure.handle import Handle
+from perdure.importing import stop_programs
 from perdure.listing import OpenPromise, Page, RunInfo, WorkerInfo
 from perdure.location import resolve, store_for
 from perdure.registry import definitions, unknown_workflow
@@ -110,6 +111,7 @@ class App:
         """Open the store and begin to work. Raises a `StoreError` that says what is wrong; nothing was changed then."""
         if self._process is not None:
             raise WrongContext("this App is open already", hint="close it first, or make another App")
+        stop_programs()
         stdlib.install()
         logs.install()
         self._warn_of_memory()

@@ -8,8 +8,6 @@ run's doing, and it is set aside as poison.
 from __future__ import annotations
 
 import asyncio
-import importlib
-import importlib.util
 import json
 import os
 import subprocess
@@ -17,6 +15,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from perdure.importing import import_file, import_module
 from perdure.naming import module_name
 
 if TYPE_CHECKING:
@@ -48,16 +47,11 @@ def isolating(url: str, definitions: Definitions) -> Callable[[int], Awaitable[N
 def _load(name: str, file: str | None) -> None:
     """Import a module by name, or from its file under that name."""
     try:
-        importlib.import_module(name)
+        import_module(name)
     except ImportError:
         if file is None or not Path(file).exists():
             raise
-        spec = importlib.util.spec_from_file_location(name, file)
-        if spec is None or spec.loader is None:
-            raise
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        spec.loader.exec_module(module)
+        import_file(name, Path(file))
 
 
 async def _run_alone(url: str, run: int) -> None:

@@ -109,3 +109,31 @@ def test_a_module_that_failed_can_be_loaded_once_it_is_mended(tmp_path):
     refusal("cli_mended.py")
     (tmp_path / "cli_mended.py").write_text(SOURCE)
     assert "cli_mended.act" in load("cli_mended.py").workflows
+
+
+RUNS_ITSELF = (
+    SOURCE
+    + """
+import asyncio
+
+app = App("sqlite:///own.db")
+
+async def main():
+    async with app:
+        raise SystemExit("the program ran")
+
+asyncio.run(main())
+"""
+)
+
+
+def test_a_program_without_a_guard_is_stopped_where_it_opens_its_app(tmp_path, caplog):
+    (tmp_path / "cli_program.py").write_text(RUNS_ITSELF)
+    for target in ("cli_program.py", "cli_program"):
+        caplog.clear()
+        sys.modules.pop("cli_program", None)
+        loaded = load(target)
+        assert "cli_program.act" in loaded.workflows
+        assert loaded.app is sys.modules["cli_program"].app
+        assert "put what runs it under if __name__ == '__main__':" in caplog.text
+    assert not (tmp_path / "own.db").exists()

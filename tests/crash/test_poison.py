@@ -1,6 +1,8 @@
 """A run that ends its process: it alone is set aside, everything beside it goes on."""
 
 import asyncio
+import subprocess
+import sys
 
 import pytest
 
@@ -67,3 +69,40 @@ async def test_a_poisoned_run_is_tried_again_when_somebody_says_so(nursery, plac
         before = len(place.effects_of("deadly"))
         await deadly.resume(by="ann")
         await until(lambda: len(place.effects_of("deadly")) > before, "another attempt")
+
+
+DEADLY_PROGRAM = """
+import asyncio, os
+from perdure import App, RunBlocked, step, workflow
+
+@step
+async def dies() -> None:
+    os._exit(137)
+
+@workflow
+async def deadly() -> None:
+    await dies()
+
+async def main():
+    async with App("sqlite:///program.db") as app:
+        run = await app.start(deadly(), id="deadly")
+        try:
+            await run.result()
+        except RunBlocked as error:
+            print(error.code, (await run.info()).blocked.code, len(await app.workers(live_only=False)))
+
+asyncio.run(main())
+"""
+
+
+def test_a_program_without_a_main_guard_does_not_start_itself_when_its_run_is_isolated(tmp_path):
+    """Each process that imports the program to run its suspect alone would start another one."""
+    (tmp_path / "program.py").write_text(DEADLY_PROGRAM)
+    ends = [
+        subprocess.run([sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+        for _ in range(3)
+    ]
+    assert [end.returncode for end in ends] == [137, 137, 0], ends[-1].stderr
+    blocked, poison, workers = ends[-1].stdout.split()
+    assert (blocked, poison) == ("PRD-103", "PRD-405")
+    assert int(workers) == 4  # three of the program, one for the run alone

@@ -6,8 +6,6 @@ and modules beside it can be imported.
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import sys
 import traceback
 from pathlib import Path
@@ -15,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from perdure.app import App
 from perdure.core.errors import ConfigurationError, PerdureError
+from perdure.importing import import_file, import_module
 from perdure.registry import definitions
 from perdure.workflow import Workflow
 
@@ -74,18 +73,11 @@ def _import_file(place: str) -> ModuleType:
         raise ConfigurationError(
             f"{place} cannot be imported as {name!r}: another module has that name", hint="rename the file"
         )
-    spec = importlib.util.spec_from_file_location(name, file)
-    if spec is None or spec.loader is None:
-        raise ConfigurationError(f"{file} cannot be imported", hint="name a Python file")
-    module = importlib.util.module_from_spec(spec)
     _first_on_path(file.parent)
-    sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        return import_file(name, file)
     except BaseException as error:
-        sys.modules.pop(name, None)
         raise _failed(place, error, file) from error
-    return module
 
 
 def _import_module(name: str) -> ModuleType:
@@ -93,7 +85,7 @@ def _import_module(name: str) -> ModuleType:
         raise ConfigurationError(f"{name!r} is neither a module nor a .py file", hint="write pkg.mod, pkg.mod:app or file.py")
     _first_on_path(Path.cwd())
     try:
-        return importlib.import_module(name)
+        return import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not (name == error.name or name.startswith(f"{error.name}.")):
             raise _failed(name, error) from error
