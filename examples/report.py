@@ -23,4 +23,5 @@ async def main():
         run = await app.start(report("llamas"), id="report-7")    # the same id is the same run
         print(await run.result())
 
-asyncio.run(main())
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 import os
 import re
 import signal
@@ -42,15 +40,15 @@ def test_shell_commands_exist() -> None:
 
 
 @pytest.mark.parametrize("index", range(1, len(blocks("python"))))
-def test_python_blocks(index: int) -> None:
-    """Later blocks are tests: each `test_` function in them passes."""
-    names: dict[str, object] = {"__name__": f"readme_{index}"}
-    exec(compile(blocks("python")[index], f"README.md block {index}", "exec"), names)
-    tests = [value for name, value in names.items() if name.startswith("test_")]
-    assert tests
-    for test in tests:
-        assert inspect.iscoroutinefunction(test)
-        asyncio.run(test())
+def test_python_blocks(index: int, tmp_path: Path) -> None:
+    """Later blocks are tests: put into a file, `pytest` runs them as a reader's would."""
+    text = blocks("python")[index]
+    (tmp_path / "test_readme_block.py").write_text(text, encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_readme_block.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout
+    count = len(re.findall("^async def test_", text, re.MULTILINE))
+    assert count and f"{count} passed" in done.stdout
 
 
 class Program:
@@ -61,7 +59,7 @@ class Program:
         with output.open("ab") as file:
             environment = {key: value for key, value in os.environ.items() if key != "PERDURE_URL"}
             self.process = subprocess.Popen(
-                [sys.executable, str(folder / "report.py")], cwd=folder, stdout=file, stderr=subprocess.DEVNULL, env=environment
+                [sys.executable, str(folder / "report.py")], cwd=folder, stdout=file, stderr=subprocess.STDOUT, env=environment
             )
 
     def wait_for(self, text: str, seconds: float = 30) -> None:
