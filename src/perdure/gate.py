@@ -70,7 +70,12 @@ class Gate:
     @property
     def quiet(self) -> bool:
         """Whether nothing goes on here: for tests that let time pass only then."""
-        return not self._writing and self.process.quiet and (self.worker is None or self.worker.quiet)
+        return (not self._writing or self.delayed) and self.process.quiet and (self.worker is None or self.worker.quiet)
+
+    @property
+    def delayed(self) -> bool:
+        """Whether somebody waits here for a store that is to be tried again."""
+        return bool(self._writing) and self.process.committer.pausing
 
     @property
     def store(self) -> Store:

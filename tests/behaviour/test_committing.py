@@ -311,3 +311,19 @@ async def test_s17_one_of_64_can_never_be_written(perdure_app, caplog):
     assert len(bodies) == 64, "no body again for a failed write"
     [said] = [record for record in caplog.records if "is blocked" in record.getMessage()]
     assert (said.levelno, said.perdure_run) == (logging.ERROR, "run 20")
+
+
+async def test_a_batch_that_waits_to_be_tried_again_waits_for_time_only(perdure_app):
+    """So a test app moves its clock to that time by itself when a result is waited for."""
+    left = FaultyStore.between(perdure_app).fail(3, records)
+
+    @step
+    async def one() -> int:
+        return 1
+
+    @workflow
+    async def waits() -> int:
+        return await one()
+
+    assert await perdure_app.run(waits()) == 1
+    assert left == [0]

@@ -429,3 +429,20 @@ async def test_clocks_that_jump_lose_and_repeat_nothing(make_app, tmp_path, bodi
         assert len(bodies.gates) == 2
         times = [entry.at for entry in await a.handle(run.id).history()]
         assert times == sorted(times)
+
+
+async def test_a_time_told_again_and_again_is_kept_once(make_app, tmp_path):
+    """Each heartbeat tells when the next run is due: a run that waits for a week may not cost memory meanwhile."""
+
+    @workflow
+    async def waits() -> None:
+        await asyncio.sleep(7 * 86_400)
+
+    async with sharing(make_app, tmp_path, 1) as (app,):
+        run = await app.start(waits())
+        await app.settle()
+        await beat(*[app] * 50)
+        assert len(app.worker.dues._times) == 1
+        await app.advance("7d")
+        assert await run.status() == "succeeded"
+        assert not app.worker.dues._times

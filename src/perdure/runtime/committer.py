@@ -56,6 +56,7 @@ class Committer:
         self._fenced = False
         self._sent = False  # the batch is under way, not waiting to be tried again
         self._unsettled = False  # the batch may have been written already
+        self.pausing = False  # nothing is under way: a batch waits to be tried again
         self._idle: list[asyncio.Future[None]] = []
 
     @property
@@ -118,6 +119,7 @@ class Committer:
         self._send()
 
     def _send(self) -> None:
+        self.pausing = False
         if not self._writing:  # the worker was fenced while it waited
             return
         self._sent = True
@@ -162,6 +164,7 @@ class Committer:
         if self._unsettled:
             # Nobody can be told anything yet, and no other batch may come in between: its number settles it.
             self._pause_longer(problem)
+            self.pausing = True
             self._clock.call_later(self._pause, self._send)
             return
         kept: list[tuple[Change, Callable[[Outcome], None]]] = []
@@ -174,6 +177,7 @@ class Committer:
             _tell(done, problem)
         self._pause_longer(problem)
         if kept:
+            self.pausing = True
             self._clock.call_later(self._pause, self._retry)
         else:
             self._clock.call_later(self._pause, self._continue)

@@ -108,8 +108,10 @@ class Driver:
 
     @property
     def quiet(self) -> bool:
-        """Whether the run rests."""
-        return bool(self.agenda.resting_since) and self._busy is None and not self._scheduled and not self.arrivals
+        """Whether the run rests, or waits for a store that is to be tried again."""
+        if self._busy is not None:
+            return self.worker.committer.pausing and not self.steps.running
+        return bool(self.agenda.resting_since) and not self._scheduled and not self.arrivals
 
     # ── loading ─────────────────────────────────────────────────────────────────────────────────────────────────────
 

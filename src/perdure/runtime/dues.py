@@ -23,14 +23,17 @@ class Dues:
         self._clock = clock
         self._on_due = on_due
         self._times: list[int] = []
+        self._known: set[int] = set()  # each is kept once: every pulse tells the earliest again
         self._alarm: Alarm | None = None
         self._alarm_at = 0
         self.exhausted = False  # the last known time has come; a pulse tells only the earliest, so what follows is not known
 
     def add(self, when: int) -> None:
         """A run that nobody owns is due at this time."""
-        heapq.heappush(self._times, when)
-        self._set_alarm()
+        if when not in self._known:
+            self._known.add(when)
+            heapq.heappush(self._times, when)
+            self._set_alarm()
 
     def stop(self) -> None:
         """Call no more."""
@@ -51,7 +54,7 @@ class Dues:
         self._alarm = None
         now = self._clock.now()
         while self._times and self._times[0] <= now:
-            heapq.heappop(self._times)
+            self._known.discard(heapq.heappop(self._times))
         self.exhausted = not self._times
         self._set_alarm()
         self._on_due()

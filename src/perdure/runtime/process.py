@@ -164,8 +164,8 @@ class Process:
 
     @property
     def quiet(self) -> bool:
-        """Whether nothing is being written or looked for."""
-        return self.committer.idle and not self._observing
+        """Whether nothing is being written or looked for; a batch that is to be tried again waits for time only."""
+        return (self.committer.idle or self.committer.pausing) and not self._observing
 
     async def read(self, work: Callable[[], T]) -> T:
         """Run a read of the store off the loop."""

@@ -177,6 +177,8 @@ class TestApp(App):
 
     def _somebody_waits(self) -> bool:
         process = self._process
+        if self._gate is not None and self._gate.delayed:
+            return True
         return bool(self._seekers) or (process is not None and bool(process.observers.runs or process.observers.uids))
 
     async def _serve_seekers(self) -> bool:
