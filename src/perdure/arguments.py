@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import reprlib
 import secrets
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["page_start", "positive", "priority", "run_id", "stamp", "statuses", "tags"]
 
 PRIORITIES = 1 << 31
+LONGEST_ID = 500
 
 
 def positive(value: int, what: str) -> int:
@@ -29,8 +31,8 @@ def run_id(id: str | None) -> str:
     """A run's id as given, or a random one."""
     if id is None:
         return base64.b32encode(secrets.token_bytes(10)).decode().lower()
-    if not isinstance(id, str) or not id or len(id) > 500 or "\x00" in id:
-        raise ConfigurationError(f"a run's id must be text of 1 to 500 characters, not {id!r}")
+    if not isinstance(id, str) or not id or len(id) > LONGEST_ID or not id.isprintable():
+        raise ConfigurationError(f"a run's id must be printable text of 1 to {LONGEST_ID} characters, not {reprlib.repr(id)}")
     return id
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from perdure.core.codec import decode_error, schema_of
 from perdure.core.duration import microseconds, show
-from perdure.core.errors import RunBlocked, RunCancelled, RunFailed
+from perdure.core.errors import PerdureError, RunBlocked, RunCancelled, RunFailed
 from perdure.core.status import Status
 from perdure.listing import HistoryEntry, RunInfo, is_shown
 from perdure.runtime.clock import within
@@ -99,7 +99,8 @@ class Handle(Generic[R]):
         if row.status == Status.CANCELLED:
             raise RunCancelled("the run was cancelled", run=self._id)
         cause = decode_error(data)
-        raise RunFailed(f"the run failed: {type(cause).__name__}: {cause}", run=self._id) from cause
+        text = cause.message if isinstance(cause, PerdureError) else str(cause)
+        raise RunFailed(f"the run failed: {type(cause).__name__}: {text}", run=self._id) from cause
 
     async def send(self, name: str, value: Any = None, *, id: str | None = None) -> None:
         """Leave a message for the run: it is durable when this returns, and received once.

@@ -27,7 +27,7 @@ def run_demo(console: Console, *, keep: Path | None = None) -> int:
             tally = perform(play(stage))
             _close(screen, stage, tally)
             _what_next(screen, keep)
-    except (FileExistsError, PerdureError, WorkerDied) as problem:
+    except (OSError, PerdureError, WorkerDied) as problem:
         screen.say(f"The demo stopped: {problem}", "red")
         return 1
     return 0

@@ -217,8 +217,8 @@ class Steps:
             wait = asked if asked is not None else retry.delay(failures, random.random())
             note.attempt, note.retry_at = failures, now + wait
             logger.warning(
-                "run %s: attempt %d of %s failed, the next one starts in %s: %s: %s",
-                self._driver.id, failures, operation.key, show(wait), type(error).__name__, error, extra=attempt.extra(),
+                "run %s: %s failed at its attempt %d, the next one starts in %s: %s: %s",
+                self._driver.id, operation.key, failures, show(wait), type(error).__name__, error, extra=attempt.extra(),
             )  # fmt: skip
             self._record(operation.key, note, encode_error(error), failed=True, kind=Kind.ATTEMPT)
         else:

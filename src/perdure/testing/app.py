@@ -172,7 +172,9 @@ class TestApp(App):
                 continue
             if not warned:
                 warned = True
-                logger.info("everything waits, and nothing is due: something must be answered or sent")
+                logger.warning(
+                    "everything waits, and nothing is due: unless the test answers or sends something, it waits for ever"
+                )
             await asyncio.sleep(0.002)
 
     def _somebody_waits(self) -> bool:

@@ -73,9 +73,7 @@ def _is_type(value: Any, name: str) -> bool:
     shape = shape_of(value)
     if name == "number":
         return shape == "integer" or (shape == "number" and math.isfinite(value))
-    if name == "integer":
-        return shape == "integer" or (shape == "number" and math.isfinite(value) and value.is_integer())
-    return shape == name
+    return shape == name  # 1.0 is no integer here, as it is none where the answer is restored
 
 
 def _type(checker: _Checker, value: Any, schema: dict[str, Any], path: str, depth: int) -> Iterator[str]:
