@@ -9,7 +9,7 @@ from perdure.context import inside
 from perdure.core.codec import natural_encode, schema_of
 from perdure.core.duration import microseconds
 from perdure.core.entry import Kind
-from perdure.core.errors import WrongContext
+from perdure.core.errors import NotRestorable, WrongContext
 from perdure.core.execution import Execution
 from perdure.core.mail import Mail
 from perdure.core.operation import ReplyRequest, SendRequest
@@ -66,7 +66,12 @@ async def receive(*names: str, schema: Any = Any, timeout: Duration | None = Non
     mail = execution.receive(frozenset(names))
     if not isinstance(mail, Mail):
         mail = await _next(execution, mail, names, limit)
-    return Message(mail, schema_of(schema, where=f"message {mail.name}").decode(mail.data), execution)
+    try:
+        value = schema_of(schema, where=f"message {mail.name}").decode(mail.data)
+    except NotRestorable as error:
+        error.hint = "the message is consumed: catch NotRestorable to wait for the next one, or name a schema that it fits"
+        raise
+    return Message(mail, value, execution)
 
 
 async def _next(execution: Execution, waiter: RunFuture, names: tuple[str, ...], limit: int | None) -> Mail:

@@ -378,3 +378,22 @@ async def test_sending_to_what_is_not_there_says_so(perdure_app):
     with pytest.raises(RunEnded) as ended:
         await run.send("m")
     assert ended.value.code == "PRD-106"
+
+
+async def test_a_message_of_the_wrong_type_can_be_passed_over(perdure_app):
+    app = perdure_app
+
+    @workflow
+    async def picky() -> list[str]:
+        hints = []
+        while True:
+            try:
+                return [*hints, str((await receive("amount", schema=int)).value)]
+            except NotRestorable as error:
+                hints.append(error.hint)
+
+    run = await app.start(picky(), send=("amount", "many"))
+    await run.send("amount", 3)
+    hint, value = await run.result()
+    assert "catch NotRestorable" in hint
+    assert value == "3"
