@@ -45,6 +45,8 @@ class Agenda:
         driver = self._driver
         if self.grace_ends:
             return self.grace_ends, "grace"
+        if not (driver.row.deadline_at or driver.definition.timeout):
+            return None
         moments = []
         if driver.row.deadline_at:
             moments.append((driver.row.deadline_at, "deadline"))

@@ -37,7 +37,23 @@ __all__ = ["compose", "compose_cancelled", "undo"]
 
 def compose(driver: Driver) -> Advance | None:
     """The next advance of a run, or None if nothing is pending."""
-    return _Composition(driver).result()
+    return None if _nothing_pending(driver) else _Composition(driver).result()
+
+
+def _nothing_pending(driver: Driver) -> bool:
+    """Asked before anything is made: after most steps there is only the next step to wait for."""
+    execution = driver.execution
+    if execution is None or execution.ended is not None or execution.timers or driver.halting is not None:
+        return False
+    return not (
+        driver.arrivals
+        or driver.commands
+        or driver.steps.begins
+        or driver.consumed
+        or driver.published
+        or driver.reopened
+        or driver.agenda.run_end()
+    )
 
 
 def compose_cancelled(driver: Driver) -> Advance:

@@ -119,6 +119,8 @@ class Steps:
 
     def start_due(self) -> None:
         """Start the attempts whose retry time has come."""
+        if not self.retries:
+            return
         now = self._driver.now()
         for key in [key for key, when in self.retries.items() if when <= now]:
             del self.retries[key]
