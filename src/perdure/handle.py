@@ -11,7 +11,7 @@ from perdure.core.codec import decode_error, schema_of
 from perdure.core.duration import microseconds, show
 from perdure.core.errors import PerdureError, RunBlocked, RunCancelled, RunFailed
 from perdure.core.status import Status
-from perdure.listing import HistoryEntry, RunInfo, is_shown
+from perdure.listing import HistoryEntry, RunInfo, drifts_of, is_shown
 from perdure.runtime.clock import within
 from perdure.stores.base import Cancel, Pause, Resume
 from perdure.stores.refusals import unknown_run
@@ -63,7 +63,7 @@ class Handle(Generic[R]):
     async def info(self) -> RunInfo:
         """The run as it stands. Raises `UnknownRun`."""
         row, store = await self._row(), self._gate.store
-        return RunInfo.of(row, await self._gate.read(lambda: store.published(row.number)))
+        return RunInfo.of(row, await self._gate.read(lambda: drifts_of(store, row.number)))
 
     async def status(self) -> Status:
         """What the run is doing. Raises `UnknownRun`."""

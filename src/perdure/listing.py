@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from perdure.core.entry import Entry
+    from perdure.stores.base import Store
     from perdure.stores.rows import PromiseRow, PublishedRow, RunRow, WorkerRow
 
-__all__ = ["Blockage", "HistoryEntry", "OpenPromise", "Page", "RunInfo", "WorkerInfo", "is_shown", "moment"]
+__all__ = ["Blockage", "HistoryEntry", "OpenPromise", "Page", "RunInfo", "WorkerInfo", "drifts_of", "is_shown", "moment"]
 
 T = TypeVar("T")
 
@@ -50,6 +51,12 @@ class Page(Generic[T]):
 def is_shown(row: PublishedRow) -> bool:
     """Whether the run's own code published this. Other rows hold what perdure keeps beside it."""
     return row.key != DRIFT and not row.key.startswith(PROGRESS)
+
+
+def drifts_of(store: Store, run: int) -> list[str]:
+    """What a run was last found to have drifted by. Runs on the reading line."""
+    kept = [each.value for each in store.published(run) if each.key == DRIFT]
+    return [text for packed in kept for text in msgspec.json.decode(unpack(packed, store.blobs), type=list[str])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +91,12 @@ class RunInfo:
     worker: int
     version: str
     blocked: Blockage | None = None
-    drifts: list[str] = field(
-        default_factory=list
-    )  # arguments that changed under recorded results; only where one run is shown
+    drifts: list[str] = field(default_factory=list)  # arguments that changed under recorded results; where one run is shown
     number: int = field(default=0, repr=False)
 
     @classmethod
-    def of(cls, row: RunRow, published: Iterable[PublishedRow] = ()) -> RunInfo:
-        """The public view of a stored run, and of what is kept beside it."""
+    def of(cls, row: RunRow, drifts: Iterable[str] = ()) -> RunInfo:
+        """The public view of a stored run, and of its `drifts_of`."""
         status = Status(row.status)
         blocked = None
         if row.blocked is not None and status is Status.BLOCKED:
@@ -112,9 +117,7 @@ class RunInfo:
             worker=row.owner,
             version=row.version,
             blocked=blocked,
-            drifts=[
-                text for each in published if each.key == DRIFT for text in msgspec.json.decode(unpack(each.value, _no_blobs))
-            ],
+            drifts=list(drifts),
             number=row.number,
         )
 
@@ -158,10 +161,6 @@ class HistoryEntry:
             retry_at=moment(note.retry_at) if note else None,
             began_at=moment(note.began) if note else None,
         )
-
-
-def _no_blobs(addresses: list[bytes]) -> dict[bytes, bytes]:
-    return {}
 
 
 def _data(json: bytes | None) -> Any:

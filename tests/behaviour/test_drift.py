@@ -194,3 +194,29 @@ async def test_a_replay_lists_each_step_that_drifted_once(make_app):
         assert await run.result() == 4
         assert len((await run.info()).drifts) == 2
         assert (await kinds(run)).count(Kind.STEP) == 4
+
+
+async def test_many_long_drifts_are_shown(make_app):
+    """Too large for the row that they are kept in."""
+
+    @step
+    async def model(prompt: str) -> int:
+        return len(prompt)
+
+    def deploy(word):
+        @workflow(name="drift.many")
+        async def many() -> int:
+            lengths = [await model(f"{number} {word * 100}") for number in range(30)]
+            await asyncio.sleep(60)
+            return len(lengths)
+
+        return many
+
+    async with make_app(strict=False) as app:
+        run = await app.start(deploy("old")())
+        await app.settle()
+        deploy("new")
+        assert await run.result() == 30
+        drifts = (await run.info()).drifts
+        assert len(drifts) == 20
+        assert "prompt was" in drifts[0]

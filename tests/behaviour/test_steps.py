@@ -641,6 +641,32 @@ async def test_heartbeat_progress_reaches_the_next_attempt(perdure_app):
     assert await run.published() == {}
 
 
+async def test_progress_too_large_for_its_row_reaches_the_next_attempt(perdure_app):
+    app, seen, going = perdure_app, [], asyncio.Event()
+    pages = [f"{number} " * 1000 for number in range(5)]
+
+    @step
+    async def reads() -> int:
+        seen.append(current_step().progress)
+        if len(seen) == 1:
+            current_step().heartbeat(pages)
+            going.set()
+            await asyncio.Event().wait()
+        return 1
+
+    @workflow
+    async def reader() -> int:
+        return await reads()
+
+    run = await app.start(reader())
+    await going.wait()
+    row = await run.info()
+    await until(lambda: app.gate.store.published(row.number), "the progress to be written")
+    await app.crash()
+    assert await app.handle(run.id).result() == 1
+    assert seen == [None, pages]
+
+
 async def test_p21_fifty_concurrent_steps_are_fifty_entries(perdure_app):
     effects = []
 

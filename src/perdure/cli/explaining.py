@@ -15,7 +15,7 @@ import msgspec
 from perdure.app import App
 from perdure.core.entry import Kind
 from perdure.core.status import Status
-from perdure.listing import HistoryEntry, OpenPromise, RunInfo, WorkerInfo, moment
+from perdure.listing import HistoryEntry, OpenPromise, RunInfo, WorkerInfo, drifts_of, moment
 from perdure.stores.rows import RunRow, WorkerRow
 
 from .details import error_text
@@ -112,13 +112,13 @@ async def _read(app: App, row: RunRow) -> _Facts:
             store.children(number),
             [each for each in store.workers() if each.role != "client"],
             len(store.messages_for(number)),
-            store.published(number),
+            drifts_of(store, number),
         )
 
-    promises, children, workers, unread, published = await app.gate.read(read)
+    promises, children, workers, unread, drifts = await app.gate.read(read)
     journal = await app.handle(row.id).history()
     opened = [OpenPromise.of(each) for each in promises]
-    return _Facts(app, row, RunInfo.of(row, published), journal, opened, children, workers, unread)
+    return _Facts(app, row, RunInfo.of(row, drifts), journal, opened, children, workers, unread)
 
 
 # ── by status ───────────────────────────────────────────────────────────────────────────────────────────────────────

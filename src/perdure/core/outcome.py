@@ -35,7 +35,7 @@ class Drift:
             return ["they were not recorded, only their digest was"]
         if references(self.recorded):
             return [f"recorded (large), now {_short(self.asked)}"]
-        recorded, asked = unpack(self.recorded, lambda _: {}), self.asked
+        recorded, asked = unpack(self.recorded), self.asked
         names = _parameters(self.fn)
         before, after = dict(_named(recorded, names)), dict(_named(asked, names))
         told = [

@@ -69,12 +69,17 @@ def pack(json: bytes, *, cap: int, where: str = "") -> tuple[bytes, list[Blob]]:
     return _assembled(json, cuts or [])
 
 
-def unpack(packed: bytes, fetch: Fetch) -> bytes:
-    r"""The JSON bytes. `fetch` is asked for the blobs of one level at a time and leaves out those it has not.
+def _nothing(addresses: list[bytes]) -> dict[bytes, bytes]:
+    return {}
+
+
+def unpack(packed: bytes, fetch: Fetch = _nothing) -> bytes:
+    r"""The JSON bytes. `fetch` is asked for the blobs of one level at a time and leaves out those it has not; it may be left
+    out for a payload that has no `references`.
 
     Raises `NotRestorable` for a blob that is missing or altered, and for bytes that are no packed payload.
 
-    >>> unpack(b'\x01{"a":1}', lambda addresses: {})
+    >>> unpack(b'\x01{"a":1}')
     b'{"a":1}'
     """
     tag = packed[0] if packed else 0
@@ -294,5 +299,5 @@ def readable(packed: bytes) -> str:
         return ""
     if references(packed):
         return "(large)"
-    text = unpack(packed, lambda _: {}).decode(errors="replace")
+    text = unpack(packed).decode(errors="replace")
     return text if len(text) <= 200 else text[:200] + "…"

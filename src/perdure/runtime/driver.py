@@ -417,7 +417,7 @@ class Driver:
         rests_anew = self.agenda.rest()
         self.agenda.set_alarm()
         if rests_anew:
-            self.worker.idle(self)
+            self.worker.resting.add(self)
 
     def _end_blocked(self, park: Park) -> bool:
         """A blocked run whose cancellation is requested ends: its code cannot unwind."""

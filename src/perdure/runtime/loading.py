@@ -9,6 +9,7 @@ from perdure.core.errors import NotRestorable
 from perdure.core.payload import unpack
 
 from .inbox import unpacked
+from .steps import progress_of
 
 if TYPE_CHECKING:
     from perdure.stores.rows import Message
@@ -33,9 +34,9 @@ def load_journals(worker: Worker, drivers: list[tuple[Driver, list[Message]]]) -
                 entries = process.unpacked(journals.get(driver.number, []))
                 driver.facts.input = unpack(driver.row.input, store.blobs)
                 opened = [(message, unpacked(worker, message)) for message in messages]
-                progress = store.published(driver.number) if driver.recoveries else []
+                progress = progress_of(store, driver.number) if driver.recoveries else {}
             except NotRestorable as error:
-                loaded.append((driver, error, [], []))
+                loaded.append((driver, error, [], {}))
             else:
                 loaded.append((driver, entries, opened, progress))
         return loaded
@@ -54,5 +55,5 @@ def _loaded(worker: Worker, drivers: list[Any], loaded: list[Any] | None, error:
         if isinstance(entries, BaseException):
             driver.block(entries)
         else:
-            driver.steps.recall_progress(progress)
+            driver.steps.progress = progress
             driver.load(entries, messages)

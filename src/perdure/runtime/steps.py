@@ -28,7 +28,7 @@ from .probing import Finding, probing
 
 if TYPE_CHECKING:
     from perdure.core.operation import Operation
-    from perdure.stores.rows import PublishedRow
+    from perdure.stores.base import Store
 
     from .driver import Driver
 
@@ -299,12 +299,6 @@ class Steps:
 
     # ── what bodies show ──────────────────────────────────────────────────────────────────────────────────────────────
 
-    def recall_progress(self, published: list[PublishedRow]) -> None:
-        """What earlier attempts reported of their progress."""
-        for row in published:
-            if row.key.startswith(PROGRESS):
-                self.progress[row.key.removeprefix(PROGRESS)] = msgspec.json.decode(unpack(row.value, lambda _: {}))
-
     def publish(self, key: str, value: Any) -> None:
         """Show a value from inside a step."""
         data, blobs = pack(
@@ -338,3 +332,9 @@ class Steps:
         self.retries.clear()
         self.begins.clear()
         self.held.clear()
+
+
+def progress_of(store: Store, run: int) -> dict[str, Any]:
+    """What earlier attempts of a run reported of their progress, by step. Runs on the reading line."""
+    kept = {each.key.removeprefix(PROGRESS): each.value for each in store.published(run) if each.key.startswith(PROGRESS)}
+    return {key: msgspec.json.decode(unpack(packed, store.blobs)) for key, packed in kept.items()}

@@ -205,7 +205,7 @@ class Worker:
         driver = Driver(self, row, definition)
         self.drivers[row.number] = driver
         if row.claim == 1 and row.sequence == 1 and not claimed.messages and not references(row.input):
-            driver.facts.input = unpack(row.input, _no_blobs)
+            driver.facts.input = unpack(row.input)
             note = msgspec.structs.replace(change.started, version=row.version)
             driver.load([Entry(1, Kind.STARTED, "", row.started_at, None, False, note)], [])
             return None
@@ -297,10 +297,6 @@ class Worker:
         else:
             process.reads.submit(read, done)
 
-    def idle(self, driver: Driver) -> None:
-        """A run rests: show it as waiting soon, evict it later, or at once when memory is short."""
-        self.resting.add(driver)
-
     def left(self, advance: Advance) -> None:
         """What a run of ours left for others, its last words too: perhaps for runs of ours, or for who waits here."""
         for uid, value in advance.replies:
@@ -381,10 +377,6 @@ class Worker:
         """Whether a worker's process is known to have ended, so that nothing of it can still be under way."""
         row = await self.process.read(lambda: self.process.store.worker(worker))
         return row is not None and row.end == "dead"
-
-
-def _no_blobs(addresses: list[bytes]) -> dict[bytes, bytes]:
-    return {}
 
 
 class _Driving:
